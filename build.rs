@@ -1,0 +1,2 @@
+//! The build stamp.
+fn main() {}

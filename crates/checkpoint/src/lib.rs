@@ -1,0 +1,1 @@
+//! Find, validate and map checkpoint weights.

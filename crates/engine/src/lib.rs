@@ -1,0 +1,1 @@
+//! Profiles, architectures, plan headers and manifests, and the worker protocol.

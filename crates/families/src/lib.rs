@@ -1,0 +1,1 @@
+//! Model families: config to DecoderSpec and tensor names.

@@ -1,0 +1,1 @@
+//! Typed ONNX graph builder.

@@ -1,0 +1,1 @@
+//! DecoderSpec and target to ONNX graph and weight plan.

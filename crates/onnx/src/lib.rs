@@ -1,0 +1,1 @@
+//! ONNX protobuf types, encoding, decoding and external-data references.

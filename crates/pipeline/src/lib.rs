@@ -1,0 +1,1 @@
+//! Pipeline files, stages, cache, manifest and bundle.

@@ -1,0 +1,1 @@
+//! Eager fp32 reference of a DecoderSpec.

@@ -1,0 +1,1 @@
+//! Sessions over rten, ONNX Runtime and the TensorRT worker.

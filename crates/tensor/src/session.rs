@@ -1,0 +1,86 @@
+//! What a runtime looks like to the one who checks it.
+
+use crate::{Batch, DType, HostTensor, SessionError};
+
+/// Name, dtype and shape of one input or output; symbolic dimensions are `Err(name)`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorSignature {
+    /// As in the graph, `past_key_values.0.key` for example.
+    pub name: String,
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions: a number, or the symbol's name.
+    pub shape: Vec<Result<u64, String>>,
+}
+
+/// Inputs and outputs of a session, in the graph's order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Signature {
+    /// Inputs.
+    pub inputs: Vec<TensorSignature>,
+    /// Outputs.
+    pub outputs: Vec<TensorSignature>,
+}
+
+/// Logits of one step.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Logits {
+    /// Number of rows.
+    pub batch: usize,
+    /// Positions a row: the step's `sequence`, or 1 where the graph gives only the last attended position.
+    pub sequence: usize,
+    /// Entries a position.
+    pub vocab: usize,
+    /// `[batch, sequence, vocab]`, row-major fp32.
+    pub data: Vec<f32>,
+}
+
+impl Logits {
+    /// The `[vocab]` logits of `row` at `position` (an index into this step's positions).
+    pub fn at(&self, row: usize, position: usize) -> &[f32] {
+        let start = (row * self.sequence + position) * self.vocab;
+        &self.data[start..start + self.vocab]
+    }
+}
+
+/// Keys and values of one layer, `[batch, kv_heads, past, head_dim]`, widened to fp32.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CacheLayer {
+    /// After rotation, as attention reads them.
+    pub key: HostTensor,
+    /// As attention reads them.
+    pub value: HostTensor,
+}
+
+/// A copy of a session's whole cache, layer by layer.
+pub type Cache = Vec<CacheLayer>;
+
+/// A model being executed, with its cache: what [`Session::step`] appends stays until [`Session::reset`].
+pub trait Session {
+    /// `rten`, `ort`, `tensorrt` or `reference`.
+    fn runtime(&self) -> &'static str;
+
+    /// Inputs and outputs. The reference has none.
+    fn signature(&self) -> &Signature;
+
+    /// Tokens a row in the cache.
+    fn past(&self) -> usize;
+
+    /// Empties the cache and sets the number of rows.
+    ///
+    /// # Errors
+    /// The runtime cannot allocate or does not allow this batch size.
+    fn reset(&mut self, batch: usize) -> Result<(), SessionError>;
+
+    /// Appends `batch` after what each row already holds.
+    ///
+    /// # Errors
+    /// The arrays do not fit each other, the cache or the signature; or the runtime fails.
+    fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError>;
+
+    /// Copies the cache out.
+    ///
+    /// # Errors
+    /// The runtime cannot give it.
+    fn cache(&self) -> Result<Cache, SessionError>;
+}

@@ -1,0 +1,1 @@
+//! Metrics, tolerances, checks and verdicts over sessions.
