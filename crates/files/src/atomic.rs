@@ -1,0 +1,172 @@
+//! Files and folders that appear complete or not at all.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags};
+use tempfile::{NamedTempFile, TempDir};
+
+use crate::Error;
+use crate::error::Context as _;
+
+/// A file being written beside its final name; dropped without [`AtomicFile::commit`] it disappears.
+#[derive(Debug)]
+pub struct AtomicFile {
+    file: NamedTempFile,
+    target: PathBuf,
+}
+
+fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    }
+}
+
+impl AtomicFile {
+    /// Starts a file that will be `target`; its folder must exist.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn create(target: &Path) -> Result<Self, Error> {
+        let file = tempfile::Builder::new()
+            .prefix(".plansmith-")
+            .suffix(".partial")
+            .permissions(std::fs::Permissions::from_mode(0o644))
+            .tempfile_in(folder_of(target))
+            .at("create", target)?;
+        Ok(Self { file, target: target.to_owned() })
+    }
+
+    /// The open file, for positioned writes from several threads.
+    pub fn file(&self) -> &File {
+        self.file.as_file()
+    }
+
+    /// The open file, for sequential writes.
+    pub fn file_mut(&mut self) -> &mut File {
+        self.file.as_file_mut()
+    }
+
+    /// The path while it is not committed.
+    pub fn partial_path(&self) -> &Path {
+        self.file.path()
+    }
+
+    /// Syncs and renames onto the final name, then syncs the folder.
+    ///
+    /// # Errors
+    /// Those of the system; nothing is left under the final name that was not there before.
+    pub fn commit(self) -> Result<(), Error> {
+        self.file.as_file().sync_all().at("sync", &self.target)?;
+        self.file.persist(&self.target).map_err(|error| error.error).at("rename to", &self.target)?;
+        sync_folder(folder_of(&self.target))
+    }
+}
+
+impl Write for AtomicFile {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.file.write(buffer)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
+    }
+}
+
+/// Writes `bytes` under `target`, complete or not at all.
+///
+/// # Errors
+/// Those of the system.
+pub fn write_atomic(target: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let mut file = AtomicFile::create(target)?;
+    file.write_all(bytes).at("write", target)?;
+    file.commit()
+}
+
+fn sync_folder(path: &Path) -> Result<(), Error> {
+    File::open(path).and_then(|folder| folder.sync_all()).at("sync folder", path)
+}
+
+/// A folder being filled beside its final name; dropped without [`TempFolder::keep`] it disappears.
+#[derive(Debug)]
+pub struct TempFolder(TempDir);
+
+impl TempFolder {
+    /// A new folder beside `target`, whose parent is created.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn beside(target: &Path) -> Result<Self, Error> {
+        let parent = folder_of(target);
+        crate::create_dir_all(parent)?;
+        let folder = tempfile::Builder::new()
+            .prefix(".plansmith-")
+            .suffix(".partial")
+            .permissions(std::fs::Permissions::from_mode(0o755))
+            .tempdir_in(parent)
+            .at("create folder", target)?;
+        Ok(Self(folder))
+    }
+
+    /// Where it is now.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+
+    /// Leaves it where it is.
+    pub fn keep(self) -> PathBuf {
+        self.0.keep()
+    }
+}
+
+/// Puts `new` where `target` is in one step; what was at `target` is removed afterwards.
+///
+/// Uses `renameat2(RENAME_EXCHANGE)`, so a reader sees the old folder or the new one, never neither.
+///
+/// # Errors
+/// Those of the system; `target` is then untouched.
+pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
+    sync_folder(new.path())?;
+    if target.exists() {
+        rustix::fs::renameat_with(CWD, new.path(), CWD, target, RenameFlags::EXCHANGE).map_err(io::Error::from).at("exchange", target)?;
+        sync_folder(folder_of(target))?;
+        new.0.close().at("remove the replaced", target)
+    } else {
+        crate::rename(new.path(), target)?;
+        let _ = new.keep();
+        sync_folder(folder_of(target))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncommitted_file_leaves_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("a.bin");
+        write_atomic(&target, b"old").unwrap();
+        let mut file = AtomicFile::create(&target).unwrap();
+        file.write_all(b"new").unwrap();
+        drop(file);
+        assert_eq!(std::fs::read(&target).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_folder_replaces_one_that_is_not_empty() {
+        let parent = tempfile::tempdir().unwrap();
+        let target = parent.path().join("bundle");
+        for text in ["one", "two"] {
+            let new = TempFolder::beside(&target).unwrap();
+            std::fs::write(new.path().join("file"), text).unwrap();
+            replace_folder(new, &target).unwrap();
+            assert_eq!(std::fs::read_to_string(target.join("file")).unwrap(), text);
+        }
+        assert_eq!(std::fs::read_dir(parent.path()).unwrap().count(), 1);
+    }
+}
