@@ -1,0 +1,63 @@
+//! The spec against the tensors that the checkpoint holds: nothing missing, nothing of another shape, nothing left over.
+
+use std::collections::{HashMap, HashSet};
+
+use crate::config::nearest;
+use crate::{DecoderSpec, Error};
+
+/// Names and shapes of a checkpoint's tensors.
+#[derive(Debug, Clone, Default)]
+pub struct Tensors<'a>(HashMap<&'a str, &'a [u64]>);
+
+impl<'a> FromIterator<(&'a str, &'a [u64])> for Tensors<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'a str, &'a [u64])>>(tensors: I) -> Self {
+        Self(tensors.into_iter().collect())
+    }
+}
+
+/// Names that transformers registers as buffers or trainers leave behind; none is read at inference.
+fn is_known_buffer(name: &str, shape: &[u64]) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let empty = shape.contains(&0);
+    empty || name.ends_with("rotary_emb.inv_freq") || (shape.is_empty() && matches!(last, "step" | "num_updates"))
+}
+
+impl Tensors<'_> {
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// Checks `spec` against these tensors.
+    pub(crate) fn bind(&self, spec: &DecoderSpec) -> Result<(), Error> {
+        let mut used = HashSet::new();
+        for weight in spec.weights() {
+            let Some(&shape) = self.0.get(weight.name.as_str()) else {
+                return Err(Error::MissingTensor { name: weight.name.clone(), nearest: self.nearest(&weight.name) });
+            };
+            if shape != weight.shape {
+                return Err(Error::WrongShape {
+                    name: weight.name.clone(),
+                    found: shape.to_vec(),
+                    wanted: weight.shape.clone(),
+                    because: weight.because.clone(),
+                });
+            }
+            used.insert(weight.name.as_str());
+        }
+        let unread = |(name, shape): &(&&str, &&[u64])| !used.contains(**name) && !is_known_buffer(name, shape);
+        let mut left: Vec<_> = self.0.iter().filter(unread).map(|(name, _)| *name).collect();
+        left.sort_unstable();
+        match left.first() {
+            None => Ok(()),
+            Some(name) => Err(Error::UnreadTensor { name: (*name).to_owned(), count: left.len() }),
+        }
+    }
+
+    /// The stored name that ends alike (another prefix), else the one that is spelt most alike.
+    fn nearest(&self, name: &str) -> Option<String> {
+        let mut names: Vec<&str> = self.0.keys().copied().collect();
+        names.sort_unstable();
+        let prefixed = names.iter().find(|stored| stored.ends_with(name) || name.ends_with(*stored)).copied();
+        prefixed.or_else(|| nearest(name, names.iter().copied())).map(str::to_owned)
+    }
+}

@@ -1,0 +1,82 @@
+//! The list of families, and the way from a config to a spec.
+
+use serde_json::{Map, Value};
+
+use crate::config::Config;
+use crate::{DecoderSpec, Error, Tensors, llama, qwen2, qwen3};
+
+/// One family: a `model_type` of transformers and how its config is read.
+pub struct Family {
+    /// `model_type` in config.json.
+    pub model_type: &'static str,
+    /// The class whose logits are computed.
+    pub architecture: &'static str,
+    /// One line on what it is.
+    pub summary: &'static str,
+    /// Keys that this class has and inference does not depend on.
+    pub(crate) irrelevant: &'static [&'static str],
+    pub(crate) read: fn(&Config<'_>, &Tensors<'_>, &Options) -> Result<DecoderSpec, Error>,
+}
+
+/// What the user says about reading a config.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Keys that are not understood and are to be ignored, with dots for nesting.
+    pub allow_unknown_config: Vec<String>,
+}
+
+/// A config that was read and bound to its tensors.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Loaded {
+    /// `model_type` of the config.
+    pub model_type: &'static str,
+    /// The class of transformers that computes the same.
+    pub architecture: &'static str,
+    /// What it computes.
+    pub spec: DecoderSpec,
+}
+
+const FAMILIES: &[Family] = &[llama::FAMILY, qwen2::FAMILY, qwen3::FAMILY];
+
+/// All families, by name.
+pub fn families() -> &'static [Family] {
+    FAMILIES
+}
+
+/// The names of all families, for messages.
+pub(crate) fn names() -> String {
+    FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>().join(", ")
+}
+
+/// Reads a parsed `config.json` against the tensors of its checkpoint.
+///
+/// # Errors
+/// The family or an option of it is not supported; a key is missing, ill-typed, contradictory or not understood; a tensor is missing,
+/// of another shape, or read by nobody.
+pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<Loaded, Error> {
+    let map = config.as_object().ok_or_else(|| Error::NotAConfig("is not a JSON object".into()))?;
+    let family = find(map)?;
+    let config = Config::new(map);
+    let spec = (family.read)(&config, tensors, options)?;
+    config.finish(family.model_type, family.irrelevant, &options.allow_unknown_config)?;
+    tensors.bind(&spec)?;
+    Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec })
+}
+
+fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
+    let Some(model_type) = map.get("model_type").and_then(Value::as_str) else {
+        return Err(Error::NotAConfig("has no `model_type`".into()));
+    };
+    let Some(family) = FAMILIES.iter().find(|family| family.model_type == model_type) else {
+        let likeness = |family: &&Family| (strsim::jaro_winkler(model_type, family.model_type) * 1e6) as u64;
+        let nearest = FAMILIES.iter().max_by_key(likeness).map_or("", |family| family.model_type);
+        return Err(Error::UnknownFamily { model_type: model_type.to_owned(), nearest });
+    };
+    let named = map.get("architectures").and_then(Value::as_array).and_then(|list| list.first()).and_then(Value::as_str);
+    match named {
+        Some(found) if found != family.architecture => {
+            Err(Error::Architecture { model_type: model_type.to_owned(), found: found.to_owned(), supported: family.architecture })
+        }
+        _ => Ok(family),
+    }
+}
