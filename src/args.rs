@@ -1,0 +1,446 @@
+//! The command line: flags only. What they do is in `commands/`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+
+/// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
+#[derive(Debug, Parser)]
+#[command(name = "plansmith", version = crate::stamp::LONG, max_term_width = 110)]
+#[command(after_help = "Examples:
+  plansmith inspect ./SmolLM2-135M
+  plansmith export ./SmolLM2-135M -o ./SmolLM2-135M
+  plansmith verify ./SmolLM2-135M --golden golden.safetensors
+  plansmith build pipelines/smollm2.yaml")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+
+    #[command(flatten)]
+    pub(crate) global: Global,
+}
+
+/// Flags that every verb takes.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Global {
+    /// Say more (repeat for more still)
+    #[arg(short, long, global = true, action = clap::ArgAction::Count)]
+    pub(crate) verbose: u8,
+
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+
+    /// Colour of messages
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub(crate) color: clap::ColorChoice,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Run every stage of a pipeline file, into a bundle
+    Build(Build),
+    /// Say what a checkpoint, GGUF, ONNX graph or plan is, from its header
+    Inspect(Inspect),
+    /// Make a safetensors checkpoint from a GGUF
+    Import(Import),
+    /// Write an ONNX graph of a checkpoint
+    Export(Export),
+    /// Build TensorRT plans from an ONNX graph
+    Engine(Engine),
+    /// Check that graphs or plans compute what their source computes
+    Verify(Verify),
+    /// Write the built-in reference's logits as a golden file
+    Golden(Golden),
+    /// Compare two golden-shaped files
+    Compare(Compare),
+    /// Generate text greedily
+    Run(Run),
+    /// Time load, prefill and decode
+    Bench(Bench),
+    /// Check every file of a bundle against its manifest
+    Check(Check),
+    /// Say which runtimes, libraries and GPUs are usable here, and why others are not
+    Doctor(Doctor),
+    /// Say which model families are supported
+    Families(Families),
+    /// Print a completion script for a shell
+    Completions {
+        /// Which shell
+        shell: Shell,
+    },
+    /// Write man pages into a folder
+    Man {
+        /// The folder
+        #[arg(short, long)]
+        output: PathBuf,
+    },
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plansmith build pipelines/smollm2.yaml
+  plansmith build pipelines/smollm2.yaml --plan-only
+  plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export")]
+pub(crate) struct Build {
+    /// The pipeline file
+    pub(crate) pipeline: PathBuf,
+    /// Override a value: PATH=VALUE, with dots and indices
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Print the stages, what is cached and what would run; run nothing
+    #[arg(long)]
+    pub(crate) plan_only: bool,
+    /// Run stages up to and including this one
+    #[arg(long, value_name = "NAME")]
+    pub(crate) stage: Option<String>,
+    /// Run every stage anew, cached or not
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Fail where an artifact could not be executed on this host
+    #[arg(long)]
+    pub(crate) require_executed: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plansmith inspect ./SmolLM2-135M
+  plansmith inspect model.onnx --json
+  plansmith inspect decode.plan")]
+pub(crate) struct Inspect {
+    /// A checkpoint folder, or a .safetensors, .gguf, .onnx or .plan file
+    pub(crate) path: PathBuf,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith import SmolLM2-135M-Instruct-Q8_0.gguf -o ./SmolLM2-135M --dtype bf16")]
+pub(crate) struct Import {
+    /// The GGUF
+    pub(crate) file: PathBuf,
+    /// The checkpoint folder to write
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// Dtype of the dequantised weights
+    #[arg(long, default_value = "fp32")]
+    pub(crate) dtype: ImportDType,
+    /// Replace a folder that holds something else
+    #[arg(long)]
+    pub(crate) force: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(crate) enum ImportDType {
+    Fp32,
+    Bf16,
+}
+
+/// How weights are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StorageFlag {
+    Source,
+    Fp32,
+    Fp16,
+    Bf16,
+    Int8,
+    Int4,
+}
+
+/// What the graph computes in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ComputeFlag {
+    Fp32,
+    Fp16,
+    Bf16,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum WeightsFlag {
+    Auto,
+    InPlace,
+    Copy,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DialectFlag {
+    Portable,
+    Onnxruntime,
+    Tensorrt,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum KvFlag {
+    Concat,
+    Static,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LogitsFlag {
+    All,
+    Last,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
+  plansmith export ./SmolLM2-135M -o out --dtype fp16         converts the weights, streamed
+  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32")]
+pub(crate) struct Export {
+    /// The checkpoint folder
+    pub(crate) checkpoint: PathBuf,
+    /// The folder to write into; the checkpoint's own for an export in place
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// How weights are stored
+    #[arg(long, default_value = "source")]
+    pub(crate) dtype: StorageFlag,
+    /// What the graph computes in [default: the stored dtype]
+    #[arg(long)]
+    pub(crate) compute: Option<ComputeFlag>,
+    /// Whether weight files are used where they are or copied
+    #[arg(long, default_value = "auto")]
+    pub(crate) weights: WeightsFlag,
+    /// Which operators the graph is made of
+    #[arg(long, default_value = "portable")]
+    pub(crate) dialect: DialectFlag,
+    /// How the KV cache grows
+    #[arg(long, default_value = "concat")]
+    pub(crate) kv: KvFlag,
+    /// Which positions get logits
+    #[arg(long, default_value = "all")]
+    pub(crate) logits: LogitsFlag,
+    /// ONNX operator set: 21 (primitive form) or 23 [default: 23, or 21 where the dialect needs the primitive form]
+    #[arg(long)]
+    pub(crate) opset: Option<u64>,
+    /// Scan the payload for NaN and infinity, and hash it
+    #[arg(long)]
+    pub(crate) audit: bool,
+    /// Print the graph as text too
+    #[arg(long)]
+    pub(crate) text: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFlags,
+}
+
+/// Flags on reading config.json.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ConfigFlags {
+    /// Ignore this key of config.json, whatever it means; recorded in the manifest
+    #[arg(long, value_name = "KEY")]
+    pub(crate) allow_unknown_config: Vec<String>,
+}
+
+/// Where native libraries are.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Tools {
+    /// The ONNX Runtime library [default: searched for; see `plansmith doctor`]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ort_library: Option<PathBuf>,
+    /// The folder of the TensorRT-RTX libraries
+    #[arg(long, value_name = "DIR")]
+    pub(crate) tensorrt_dir: Option<PathBuf>,
+    /// The TensorRT worker's executable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) worker: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
+      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048")]
+pub(crate) struct Engine {
+    /// The ONNX graph
+    pub(crate) onnx: PathBuf,
+    /// The folder to write plans into
+    #[arg(short, long, value_name = "DIR")]
+    pub(crate) output: PathBuf,
+    /// rtx or enterprise
+    #[arg(long, default_value = "rtx")]
+    pub(crate) flavor: String,
+    /// GPU architectures, one plan each
+    #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
+    pub(crate) arch: Vec<String>,
+    /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max
+    #[arg(long, required = true)]
+    pub(crate) profile: Vec<String>,
+    /// Build each plan twice and compare the bytes
+    #[arg(long)]
+    pub(crate) prove_reproducible: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plansmith verify ./SmolLM2-135M                                     exports to memory, checks on rten
+  plansmith verify ./SmolLM2-135M --onnx out/model.onnx --runtime ort
+  plansmith verify ./SmolLM2-135M --golden golden.safetensors --json verdict.json")]
+pub(crate) struct Verify {
+    /// The source checkpoint
+    #[arg(required_unless_present = "bundle")]
+    pub(crate) source: Option<PathBuf>,
+    /// A graph to check; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) onnx: Vec<PathBuf>,
+    /// A plan to check; repeatable
+    #[arg(long, value_name = "FILE")]
+    pub(crate) plan: Vec<PathBuf>,
+    /// Take prompts, oracle and tolerances from a bundle, without the source
+    #[arg(long, value_name = "DIR")]
+    pub(crate) bundle: Option<PathBuf>,
+    /// What executes graphs: rten, ort or tensorrt; repeatable
+    #[arg(long, value_delimiter = ',', default_value = "rten")]
+    pub(crate) runtime: Vec<String>,
+    /// Logits computed elsewhere
+    #[arg(long, value_name = "FILE")]
+    pub(crate) golden: Option<PathBuf>,
+    /// JSONL of {"text": …} or {"ids": […]} [default: a built-in set]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompts: Option<PathBuf>,
+    /// Write verdict.json and report.html into this folder
+    #[arg(long, value_name = "DIR")]
+    pub(crate) report: Option<PathBuf>,
+    /// Write verdict.json to this file (- for stdout)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) json: Option<PathBuf>,
+    /// Fail where an artifact could not be executed on this host
+    #[arg(long)]
+    pub(crate) require_executed: bool,
+    #[command(flatten)]
+    pub(crate) config: ConfigFlags,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith golden ./SmolLM2-135M -o golden.safetensors --prompts prompts.jsonl")]
+pub(crate) struct Golden {
+    /// The checkpoint
+    pub(crate) source: PathBuf,
+    /// The golden file to write
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) output: PathBuf,
+    /// JSONL of {"text": …} or {"ids": […]} [default: a built-in set]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) prompts: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) config: ConfigFlags,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith compare transformers.safetensors mine.safetensors")]
+pub(crate) struct Compare {
+    /// The file that is taken as right
+    pub(crate) source: PathBuf,
+    /// The file to judge
+    pub(crate) candidate: PathBuf,
+    /// Compute dtype whose tolerances apply
+    #[arg(long, default_value = "fp32")]
+    pub(crate) compute: ComputeFlag,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Examples:
+  plansmith run dist/smollm2-135m --prompt 'The capital of France is'
+  plansmith run model.onnx --prompt 'Once upon a time' --max-tokens 50 --runtime ort")]
+pub(crate) struct Run {
+    /// A bundle, an ONNX graph, a plan or a checkpoint
+    pub(crate) path: PathBuf,
+    /// The text to continue
+    #[arg(long)]
+    pub(crate) prompt: String,
+    /// Wrap the prompt as a user's message in the chat template
+    #[arg(long)]
+    pub(crate) chat: bool,
+    /// At most this many new tokens
+    #[arg(long, default_value_t = 64)]
+    pub(crate) max_tokens: usize,
+    /// rten, ort or tensorrt
+    #[arg(long, default_value = "rten")]
+    pub(crate) runtime: String,
+    /// Print token ids instead of text
+    #[arg(long)]
+    pub(crate) token_ids: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith bench out/model.onnx --runtime ort --json")]
+pub(crate) struct Bench {
+    /// A checkpoint (the reference), an ONNX graph or a plan
+    pub(crate) path: PathBuf,
+    /// rten or ort
+    #[arg(long, default_value = "rten")]
+    pub(crate) runtime: String,
+    /// Tokens of the prefill
+    #[arg(long, default_value_t = 128)]
+    pub(crate) prefill: usize,
+    /// Tokens decoded one by one
+    #[arg(long, default_value_t = 32)]
+    pub(crate) decode: usize,
+    /// Repetitions after one warm-up; medians are printed
+    #[arg(long, default_value_t = 3)]
+    pub(crate) repeat: usize,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith check dist/smollm2-135m --digest 3f5a…")]
+pub(crate) struct Check {
+    /// The bundle
+    pub(crate) bundle: PathBuf,
+    /// The manifest's digest as it must be
+    #[arg(long, value_name = "HEX")]
+    pub(crate) digest: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Doctor {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Families {
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}

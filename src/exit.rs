@@ -1,0 +1,95 @@
+//! Failures, and the exit codes of the contract.
+
+use std::process::ExitCode;
+
+/// How a command ends where nothing went wrong in executing it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// Done, and everything that was to agree agreed.
+    Done,
+    /// An artifact disagrees with its source.
+    Disagreed,
+}
+
+impl From<Outcome> for ExitCode {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Done => ExitCode::SUCCESS,
+            Outcome::Disagreed => ExitCode::from(1),
+        }
+    }
+}
+
+/// A refusal: what went wrong, why, and what to do next. Exit code 2.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    chain: Vec<String>,
+    hint: Option<String>,
+}
+
+impl Failure {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self { chain: vec![message.into()], hint: None }
+    }
+
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Puts what was being done before the cause.
+    pub(crate) fn context(mut self, what: impl Into<String>) -> Self {
+        self.chain.insert(0, what.into());
+        self
+    }
+
+    fn of(error: &dyn std::error::Error, hint: Option<String>) -> Self {
+        let mut chain = vec![error.to_string()];
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            if chain.last() != Some(&text) {
+                chain.push(text);
+            }
+            source = cause.source();
+        }
+        Self { chain, hint }
+    }
+
+    /// The message, its causes, and the next step last.
+    pub(crate) fn render(&self, label: &str) -> String {
+        let mut text = format!("{label} {}\n", self.chain[0]);
+        for cause in &self.chain[1..] {
+            text.push_str(&format!("  caused by: {cause}\n"));
+        }
+        if let Some(hint) = &self.hint {
+            text.push_str(&format!("\nhint: {hint}\n"));
+        }
+        text
+    }
+}
+
+/// Errors that know the next step.
+macro_rules! with_hint {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::of(&error, error.hint())
+            }
+        }
+    )*};
+}
+
+/// Errors whose text says it all.
+macro_rules! plain {
+    ($($error:ty),* $(,)?) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Failure::of(&error, None)
+            }
+        }
+    )*};
+}
+
+with_hint!(plansmith_families::Error);
+plain!(plansmith_files::Error, plansmith_tensor::SessionError);
