@@ -1,1 +1,36 @@
-//! Find, validate and map checkpoint weights.
+//! Find, validate, map, convert and audit checkpoint weights.
+//!
+//! [`Checkpoint::open`] costs as much as the headers: it finds `model.safetensors` or the index with its shards, checks every
+//! header against its file, and reads no payload. What reads payload says so: [`Checkpoint::map`], [`write_safetensors`], [`audit`].
+//!
+//! The reader is stricter than the `safetensors` crate where that one is silent (duplicate keys, unknown fields, what a foreign file
+//! really is) and as lax where the format is (any name, any alignment, entries in any order).
+
+mod audit;
+mod cache;
+mod checkpoint;
+mod convert;
+mod error;
+mod foreign;
+mod header;
+mod index;
+mod json;
+mod mmap;
+mod ordered;
+mod scan;
+mod stream;
+mod weight_file;
+
+pub use audit::{Audit, FileAudit, TensorAudit, audit, audit_file};
+pub use cache::cache_folder;
+pub use checkpoint::{Checkpoint, INDEX_NAME, SINGLE_NAME};
+pub use convert::{Conversion, Overflow, convert};
+pub use error::{Error, FolderError, RangeProblem};
+pub use foreign::Foreign;
+pub use header::{Header, HeaderError, TensorInfo};
+pub use index::{Index, IndexError};
+pub use json::{JsonError, parse_json};
+pub use mmap::Mapped;
+pub use scan::{Scan, scan};
+pub use stream::{ConvertedTensor, Layout, Planned, Written, layout, write_safetensors};
+pub use weight_file::{FileSummary, WeightFile, inspect_file};

@@ -1,0 +1,1 @@
+//! Work done in parallel whose results are taken in order.
