@@ -1,11 +1,16 @@
 //! The payload read once: SHA-256 of each file, NaN, infinity and range of each tensor.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use indexmap::IndexMap;
-use plansmith_files::Digest;
+use plansmith_files::{Digest, Hasher};
+use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
+use serde::{Deserialize, Serialize};
 
-use crate::{Checkpoint, Error, Scan};
+use crate::cache::{self, Identity};
+use crate::ordered::{Buffers, PIECE, default_threads, in_order};
+use crate::{Checkpoint, Error, Scan, TensorInfo, WeightFile, scan};
 
 /// The audit of a checkpoint.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +20,7 @@ pub struct Audit {
 }
 
 /// The audit of one file.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FileAudit {
     /// The file's name.
     pub name: String,
@@ -23,40 +28,122 @@ pub struct FileAudit {
     pub size: u64,
     /// Its SHA-256.
     pub sha256: Digest,
-    /// Its tensors by name, in payload order.
-    pub tensors: IndexMap<String, TensorAudit>,
+    /// Its tensors by name, in payload order; `None` where the dtype is no float that we scan (integers, packed formats).
+    pub tensors: IndexMap<String, Option<Scan>>,
     /// Whether this was known from an earlier run.
+    #[serde(skip)]
     pub cached: bool,
 }
 
-/// What a tensor holds; `None` where its dtype is no float that we scan (integers, packed formats).
-pub type TensorAudit = Option<Scan>;
-
 impl Audit {
-    /// The first tensor that holds NaN or infinity: file, tensor, what was seen.
-    pub fn first_not_finite(&self) -> Option<(&FileAudit, &str, Scan)> {
-        todo!()
+    /// What was seen in the tensor `name`.
+    pub fn scan(&self, name: &str) -> Option<Scan> {
+        self.files.iter().find_map(|file| *file.tensors.get(name)?)
+    }
+
+    /// The tensors that hold NaN or infinity: file, tensor, what was seen.
+    pub fn not_finite(&self) -> impl Iterator<Item = (&FileAudit, &str, Scan)> {
+        let scans = self.files.iter().flat_map(|file| file.tensors.iter().map(move |(name, scan)| (file, name.as_str(), *scan)));
+        scans.filter_map(|(file, name, scan)| Some((file, name, scan.filter(|scan| !scan.is_finite())?)))
     }
 }
 
-/// Audits every file, streamed. `cache` is the folder that remembers results (see [`crate::cache_folder`]), by device, inode, size and
-/// times of the file. `progress` is called with the number of bytes done, from several threads.
+/// Audits every file, streamed, in bounded memory.
+///
+/// `cache` is the folder that remembers results (see [`crate::cache_folder`]), by device, inode, size and times of the file; `None`
+/// reads everything anew. `progress` is called with the number of bytes done so far, from several threads.
 ///
 /// # Errors
-/// A file cannot be read or changed meanwhile. A cache that cannot be read or written is no error.
-pub fn audit(_checkpoint: &Checkpoint, _cache: Option<&Path>, _progress: &(dyn Fn(u64) + Sync)) -> Result<Audit, Error> {
-    todo!()
+/// A file cannot be read, or changed meanwhile. A cache that cannot be read or written is no error.
+pub fn audit(checkpoint: &Checkpoint, cache: Option<&Path>, progress: &(dyn Fn(u64) + Sync)) -> Result<Audit, Error> {
+    let count = checkpoint.files().len();
+    let threads = default_threads().div_ceil(count.clamp(1, default_threads()));
+    let done = AtomicU64::new(0);
+    let add = |bytes| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    let one = |(index, file): (usize, &WeightFile)| audit_one(file, &tensors_of(checkpoint, index), threads, cache, &add);
+    Ok(Audit { files: checkpoint.files().par_iter().enumerate().map(one).collect::<Result<_, _>>()? })
 }
 
-/// Audits the file with index `file`; see [`audit`].
+/// Audits the file with index `file` of [`Checkpoint::files`]; see [`audit`].
 ///
 /// # Errors
 /// As [`audit`].
-pub fn audit_file(
-    _checkpoint: &Checkpoint,
-    _file: usize,
-    _cache: Option<&Path>,
-    _progress: &(dyn Fn(u64) + Sync),
+///
+/// # Panics
+/// There is no such file.
+pub fn audit_file(checkpoint: &Checkpoint, file: usize, cache: Option<&Path>, progress: &(dyn Fn(u64) + Sync)) -> Result<FileAudit, Error> {
+    let done = AtomicU64::new(0);
+    let add = |bytes| progress(done.fetch_add(bytes, Ordering::Relaxed) + bytes);
+    audit_one(&checkpoint.files()[file], &tensors_of(checkpoint, file), default_threads(), cache, &add)
+}
+
+fn tensors_of(checkpoint: &Checkpoint, file: usize) -> Vec<&TensorInfo> {
+    checkpoint.tensors().values().filter(|tensor| tensor.file == file).collect()
+}
+
+fn audit_one(
+    file: &WeightFile,
+    tensors: &[&TensorInfo],
+    threads: usize,
+    cache: Option<&Path>,
+    add: &(dyn Fn(u64) + Sync),
 ) -> Result<FileAudit, Error> {
-    todo!()
+    file.check_unchanged()?;
+    let identity = Identity::of(&file.stat()?);
+    let folder = cache.filter(|_| identity.settle());
+    if let Some(known) = folder.and_then(|folder| cache::load(folder, &identity, file.header_digest)) {
+        add(file.size);
+        return Ok(FileAudit { name: file.name.clone(), cached: true, ..known });
+    }
+
+    let audit = read_all(file, tensors, threads, add)?;
+    if let Some(folder) = folder.filter(|_| file.stat().is_ok_and(|now| Identity::of(&now) == identity)) {
+        cache::store(folder, &identity, file.header_digest, &audit);
+    }
+    file.check_unchanged()?;
+    Ok(audit)
+}
+
+/// A run of at most [`PIECE`] bytes of a file: of its header, or of one tensor.
+struct Piece<'a> {
+    offset: u64,
+    bytes: u64,
+    tensor: Option<(usize, &'a TensorInfo)>,
+}
+
+/// Cuts the file, in order: the header, then its tensors, which tile the payload.
+fn pieces<'a>(file: &WeightFile, tensors: &[&'a TensorInfo]) -> Vec<Piece<'a>> {
+    let header = (0, file.payload, None);
+    let payload = tensors.iter().enumerate().map(|(index, tensor)| (tensor.offset, tensor.bytes, Some((index, *tensor))));
+    let mut pieces = Vec::new();
+    for (begin, bytes, tensor) in std::iter::once(header).chain(payload) {
+        for start in (0..bytes).step_by(PIECE as usize) {
+            pieces.push(Piece { offset: begin + start, bytes: PIECE.min(bytes - start), tensor });
+        }
+    }
+    pieces
+}
+
+fn read_all(file: &WeightFile, tensors: &[&TensorInfo], threads: usize, add: &(dyn Fn(u64) + Sync)) -> Result<FileAudit, Error> {
+    let pieces = pieces(file, tensors);
+    let mut scans: Vec<Option<Scan>> = tensors.iter().map(|tensor| scan(tensor.dtype, &[])).collect();
+    let mut hasher = Hasher::default();
+    let work = |index: usize, buffers: &mut Buffers| {
+        let piece: &Piece<'_> = &pieces[index];
+        file.read_at(buffers.input(piece.bytes), piece.offset)?;
+        Ok(piece.tensor.and_then(|(_, tensor)| scan(tensor.dtype, &buffers.input)))
+    };
+    in_order(pieces.len(), threads, work, |index, buffers, seen| {
+        let piece = &pieces[index];
+        hasher.update(&buffers.input);
+        if let (Some((tensor, info)), Some(seen)) = (piece.tensor, seen) {
+            let first = (piece.offset - info.offset) * 8 / info.dtype.bits() as u64;
+            if let Some(scan) = &mut scans[tensor] {
+                scan.append(first, &seen);
+            }
+        }
+        add(piece.bytes);
+    })?;
+    let tensors = tensors.iter().map(|tensor| tensor.name.clone()).zip(scans).collect();
+    Ok(FileAudit { name: file.name.clone(), size: file.size, sha256: hasher.finish(), tensors, cached: false })
 }

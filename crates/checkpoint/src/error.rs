@@ -62,10 +62,10 @@ pub enum Error {
         name: String,
     },
     /// A conversion that we do not do.
-    #[error("cannot convert {tensor}from {from} to {to}: from F64, F32, F16 and BF16 to F32, F16 and BF16 only")]
+    #[error("cannot convert {}from {from} to {to}: only F64, F32, F16 and BF16 are converted, to F32, F16 and BF16", quoted(tensor.as_deref()))]
     Conversion {
-        /// The tensor with a blank behind, or nothing where none is known.
-        tensor: String,
+        /// The tensor's name in the checkpoint, where it is known.
+        tensor: Option<String>,
         /// Stored dtype.
         from: DType,
         /// Wanted dtype.
@@ -171,6 +171,10 @@ pub struct RangeProblem {
     pub infinite: Option<u64>,
     /// The first finite element that the cast makes infinite: index, value, and how many there are.
     pub overflow: Option<crate::Overflow>,
+}
+
+fn quoted(tensor: Option<&str>) -> String {
+    tensor.map_or_else(String::new, |tensor| format!("tensor `{tensor}` "))
 }
 
 const LISTED: usize = 8;

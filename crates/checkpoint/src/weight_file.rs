@@ -1,6 +1,6 @@
 //! One safetensors file, open, with its header read and checked.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
@@ -49,7 +49,7 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, Error> {
         return Err(Error::NotAFile(path.to_owned()));
     }
     let file = plansmith_files::open(path)?;
-    let size = file_size(&file, path)?;
+    let size = stat(&file, path)?.len();
     let (header, header_digest) = read_header(&file, path, size)?;
     let file = WeightFile {
         path: path.to_owned(),
@@ -64,9 +64,8 @@ pub fn inspect_file(path: &Path) -> Result<FileSummary, Error> {
     Ok(FileSummary { file, header })
 }
 
-fn file_size(file: &File, path: &Path) -> Result<u64, Error> {
-    let metadata = file.metadata().map_err(|error| plansmith_files::Error::new("examine", path, error))?;
-    Ok(metadata.len())
+fn stat(file: &File, path: &Path) -> Result<Metadata, Error> {
+    Ok(file.metadata().map_err(|error| plansmith_files::Error::new("examine", path, error))?)
 }
 
 fn read_header(file: &File, path: &Path, size: u64) -> Result<(Header, Digest), Error> {
@@ -98,9 +97,14 @@ impl WeightFile {
         Ok(plansmith_files::read_at(&self.file, &self.path, buffer, offset)?)
     }
 
+    /// Metadata of the open file, whatever its path leads to by now.
+    pub(crate) fn stat(&self) -> Result<Metadata, Error> {
+        stat(&self.file, &self.path)
+    }
+
     /// Fails if the size is not the one that was seen at opening.
     pub(crate) fn check_unchanged(&self) -> Result<(), Error> {
-        match file_size(&self.file, &self.path)? {
+        match self.stat()?.len() {
             now if now == self.size => Ok(()),
             now => Err(Error::Changed { path: self.path.clone(), was: self.size, now }),
         }
