@@ -1,0 +1,117 @@
+//! What can go wrong before a session exists.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use crate::RuntimeKind;
+
+/// One place where ONNX Runtime's library was looked for, and what was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Searched {
+    /// A folder, an environment variable, a package.
+    pub place: String,
+    /// Why nothing there could be used.
+    pub outcome: String,
+}
+
+/// Why an artifact could not be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A file cannot be read.
+    #[error(transparent)]
+    File(#[from] plansmith_files::Error),
+
+    /// The bytes are no ONNX graph.
+    #[error("{graph} is not an ONNX graph: {reason}")]
+    Decode {
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// What the decoder said.
+        reason: String,
+    },
+
+    /// The graph's inputs and outputs are not those of a decoder with a cache.
+    #[error("{graph} is not a decoder graph that can be driven: {reason}")]
+    Interface {
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// Names the input or output.
+        reason: String,
+    },
+
+    /// A tensor's external data cannot be used; found before any runtime sees the graph.
+    #[error("cannot load tensor `{tensor}` of {graph}: {reason}")]
+    ExternalData {
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// The initialiser.
+        tensor: String,
+        /// Names the data file and the sizes.
+        reason: String,
+    },
+
+    /// No usable ONNX Runtime library.
+    #[error("no usable ONNX Runtime library was found; searched:{}", list(.searched))]
+    LibraryMissing {
+        /// Every place, in the order of the search.
+        searched: Vec<Searched>,
+    },
+
+    /// Another ONNX Runtime is in use already; a process can load one.
+    #[error("{} was asked for, but this process has loaded {}", .wanted.display(), .loaded.display())]
+    LibraryLoaded {
+        /// In use.
+        loaded: PathBuf,
+        /// Asked for.
+        wanted: PathBuf,
+    },
+
+    /// The runtime refuses the graph.
+    #[error("{runtime} refuses {graph}: {message}")]
+    Refused {
+        /// Which runtime.
+        runtime: RuntimeKind,
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// What the runtime said.
+        message: String,
+    },
+
+    /// The runtime itself cannot start.
+    #[error("{runtime} cannot start: {message}")]
+    Start {
+        /// Which runtime.
+        runtime: RuntimeKind,
+        /// What it said.
+        message: String,
+    },
+}
+
+impl Error {
+    /// The next step, where there is one.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::LibraryMissing { .. } => Some(
+                "`pip install onnxruntime` for the python3 on PATH, or `cargo xtask setup`, or set ORT_DYLIB_PATH to libonnxruntime.so (1.24 or later); \
+                 `--runtime rten` needs none"
+                    .to_owned(),
+            ),
+            Self::LibraryLoaded { .. } => Some("use one library a run".to_owned()),
+            Self::ExternalData { .. } => Some("the data file must lie beside the graph, complete, as a regular file".to_owned()),
+            Self::Interface { .. } => Some(
+                "inputs must be input_ids, attention_mask, position_ids (optional) and past_key_values.N.key/value, outputs logits and present.N.key/value"
+                    .to_owned(),
+            ),
+            Self::File(_) | Self::Decode { .. } | Self::Refused { .. } | Self::Start { .. } => None,
+        }
+    }
+}
+
+fn list(searched: &[Searched]) -> String {
+    let mut text = String::new();
+    for Searched { place, outcome } in searched {
+        // Writing to a String cannot fail.
+        let _ = write!(text, "\n  {place}: {outcome}");
+    }
+    text
+}

@@ -1,0 +1,103 @@
+//! From a graph to a session.
+
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use plansmith_tensor::{DType, Session};
+
+use crate::graph::Graph;
+use crate::{Error, GraphSource, RuntimeKind, ort, rten};
+
+/// How a runtime may change the graph before it runs it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Optimization {
+    /// All that the runtime knows.
+    #[default]
+    Full,
+    /// Nothing: the operators run as the graph has them.
+    Off,
+}
+
+/// How to open a session.
+#[derive(Debug, Clone, Default)]
+pub struct OpenOptions {
+    /// Threads within an operator; `None` leaves the choice to the runtime (the physical cores).
+    pub threads: Option<usize>,
+    /// The library of ONNX Runtime, or its folder; `None` searches (see [`crate::find_ort`]).
+    pub ort_library: Option<PathBuf>,
+    /// What the runtime may change.
+    pub optimization: Optimization,
+}
+
+/// What executes a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RuntimeFacts {
+    /// Which runtime.
+    pub kind: RuntimeKind,
+    /// Its version.
+    pub version: String,
+    /// The library it was loaded from; `None` where it is part of this program.
+    pub library: Option<PathBuf>,
+    /// The dtype that it computes in: `F32` for rten, the cache's dtype for ONNX Runtime.
+    pub compute: DType,
+}
+
+/// Where the time of opening a session went.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LoadBreakdown {
+    /// Reading and decoding the graph, and checking it and its external data's sizes.
+    pub header: Duration,
+    /// Mapping the weights and converting those that the runtime cannot read as they are. ONNX Runtime maps them itself: zero.
+    pub map: Duration,
+    /// The runtime's own work: its library, graph optimisation, packing of weights.
+    pub session: Duration,
+}
+
+impl LoadBreakdown {
+    /// All of it.
+    pub fn total(&self) -> Duration {
+        self.header + self.map + self.session
+    }
+}
+
+/// An open session and what is known about it.
+pub struct Loaded {
+    /// The session, its cache empty, for one row.
+    pub session: Box<dyn Session>,
+    /// What executes it.
+    pub facts: RuntimeFacts,
+    /// Where the time went.
+    pub breakdown: LoadBreakdown,
+}
+
+/// Opens a graph on a runtime; the session's cache is empty, for one row.
+///
+/// # Errors
+/// Those of [`load`].
+pub fn open(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -> Result<Box<dyn Session>, Error> {
+    load(kind, source, options).map(|loaded| loaded.session)
+}
+
+/// Opens a graph on a runtime and says what executes it and where the time of opening went.
+///
+/// # Errors
+/// The graph cannot be read, is not a decoder graph, refers to data that is missing, short or elsewhere; the runtime is missing or
+/// refuses the graph. A `TensorRt` session runs plans, not graphs, and is refused.
+pub fn load(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -> Result<Loaded, Error> {
+    let start = Instant::now();
+    let graph = Graph::read(source)?;
+    let header = start.elapsed();
+    let mut loaded = match kind {
+        RuntimeKind::Rten => rten::load(graph, options)?,
+        RuntimeKind::Ort => ort::load(graph, options)?,
+        RuntimeKind::TensorRt => {
+            return Err(Error::Refused {
+                runtime: kind,
+                graph: graph.name,
+                message: "it runs plans; build one with `plansmith engine`".to_owned(),
+            });
+        }
+    };
+    loaded.breakdown.header = header;
+    Ok(loaded)
+}

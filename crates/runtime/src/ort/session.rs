@@ -1,0 +1,142 @@
+//! A session over an ONNX Runtime session.
+
+use half::{bf16, f16};
+use ort::session::SessionInputValue;
+use ort::value::{DynTensor, DynValue, Tensor, TensorElementType};
+use plansmith_tensor::{Batch, Cache, CacheLayer, DType, HostTensor, Logits, Session, SessionError, Signature};
+
+use crate::interface::{self, Input, Interface, LOGITS, Role};
+
+/// A decoder on ONNX Runtime.
+pub(super) struct OrtSession {
+    session: ort::session::Session,
+    interface: Interface,
+    /// In the order of `interface.cache`; each `[rows, heads, past, head_dim]` of the cache's dtype.
+    cache: Vec<DynValue>,
+    rows: usize,
+    past: usize,
+}
+
+impl OrtSession {
+    /// A session for one row.
+    pub(super) fn new(session: ort::session::Session, interface: Interface) -> Result<Self, String> {
+        let mut new = Self { session, interface, cache: Vec::new(), rows: 1, past: 0 };
+        new.cache = new.empty(1)?;
+        Ok(new)
+    }
+
+    fn empty(&self, rows: usize) -> Result<Vec<DynValue>, String> {
+        let dtype = match self.interface.cache_dtype {
+            DType::F32 => TensorElementType::Float32,
+            DType::F16 => TensorElementType::Float16,
+            DType::BF16 => TensorElementType::Bfloat16,
+            other => return Err(format!("a cache of {other} cannot be made")),
+        };
+        let empty = |heads, head_dim| {
+            let tensor = DynTensor::new(self.session.allocator(), dtype, [rows, heads, 0, head_dim]);
+            tensor.map(DynTensor::into_dyn).map_err(|error| error.to_string())
+        };
+        self.interface.cache.iter().map(|port| empty(port.heads, port.head_dim)).collect()
+    }
+
+    /// Runs the graph; the cache is moved into it and its successor comes back.
+    fn run(&mut self, batch: &Batch, cache: Vec<DynValue>) -> Result<(Logits, Vec<DynValue>), String> {
+        let mut cache: Vec<Option<DynValue>> = cache.into_iter().map(Some).collect();
+        let mut feed: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.interface.inputs.len());
+        for input in &self.interface.inputs {
+            let value = match (input.role, interface::integers(batch, input.role)) {
+                (_, Some((shape, elements))) => integers(input, shape, elements)?,
+                (Role::Cache(port), None) => cache.get_mut(port).and_then(Option::take).ok_or("a cache tensor is used twice")?,
+                _ => return Err(format!("`{}` has no value", input.name)),
+            };
+            feed.push((&input.name, value.into()));
+        }
+        let mut outputs = self.session.run(feed).map_err(|error| error.to_string())?;
+        let logits = outputs.get(LOGITS).ok_or("it returned no `logits`")?;
+        let HostTensor { shape, data } = host(logits)?;
+        let logits = interface::logits(&shape, data, batch)?;
+        let next = self.interface.cache.iter().map(|port| {
+            let present = &port.present;
+            outputs.remove(present).ok_or_else(|| format!("it returned no `{present}`"))
+        });
+        Ok((logits, next.collect::<Result<_, _>>()?))
+    }
+
+    fn error(message: String) -> SessionError {
+        SessionError::Runtime { runtime: "ort", message }
+    }
+}
+
+fn integers(input: &Input, shape: [usize; 2], elements: &[i64]) -> Result<DynValue, String> {
+    let tensor = if input.dtype == DType::I32 {
+        let narrow =
+            |&element: &i64| i32::try_from(element).map_err(|_| format!("`{}` holds {element}, which is beyond int32", input.name));
+        Tensor::from_array((shape, elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?)).map(Tensor::into_dyn)
+    } else {
+        Tensor::from_array((shape, elements.to_vec())).map(Tensor::into_dyn)
+    };
+    tensor.map_err(|error| error.to_string())
+}
+
+/// A copy of a float tensor, widened to fp32.
+fn host(value: &DynValue) -> Result<HostTensor, String> {
+    let dtype = value.dtype().tensor_type().ok_or("it returned something that is no tensor")?;
+    let text = |error: ort::Error| error.to_string();
+    let (shape, data) = match dtype {
+        TensorElementType::Float32 => value.try_extract_tensor::<f32>().map(|(shape, data)| (shape, data.to_vec())).map_err(text)?,
+        TensorElementType::Float16 => {
+            let (shape, data) = value.try_extract_tensor::<f16>().map_err(text)?;
+            (shape, data.iter().map(|half| half.to_f32()).collect())
+        }
+        TensorElementType::Bfloat16 => {
+            let (shape, data) = value.try_extract_tensor::<bf16>().map_err(text)?;
+            (shape, data.iter().map(|half| half.to_f32()).collect())
+        }
+        other => return Err(format!("it returned {other}, which is no float that we widen")),
+    };
+    let shape =
+        shape.iter().map(|&dim| usize::try_from(dim)).collect::<Result<_, _>>().map_err(|_| "a dimension is negative".to_owned())?;
+    HostTensor::new(shape, data).ok_or_else(|| "a tensor's shape and size differ".to_owned())
+}
+
+impl Session for OrtSession {
+    fn runtime(&self) -> &'static str {
+        "ort"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.interface.signature
+    }
+
+    fn past(&self) -> usize {
+        self.past
+    }
+
+    fn reset(&mut self, batch: usize) -> Result<(), SessionError> {
+        self.interface.check_rows(batch)?;
+        self.cache = self.empty(batch).map_err(Self::error)?;
+        (self.rows, self.past) = (batch, 0);
+        Ok(())
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
+        self.interface.check(batch, self.rows, self.past)?;
+        let cache = std::mem::take(&mut self.cache);
+        match self.run(batch, cache) {
+            Ok((logits, cache)) => {
+                self.cache = cache;
+                self.past += batch.sequence;
+                Ok(logits)
+            }
+            Err(message) => {
+                self.reset(self.rows)?;
+                Err(Self::error(message))
+            }
+        }
+    }
+
+    fn cache(&self) -> Result<Cache, SessionError> {
+        let host = |value: &DynValue| host(value).map_err(Self::error);
+        self.cache.chunks_exact(2).map(|layer| Ok(CacheLayer { key: host(&layer[0])?, value: host(&layer[1])? })).collect()
+    }
+}

@@ -1,0 +1,120 @@
+//! A session over an rten model.
+
+use std::sync::Arc;
+
+use plansmith_tensor::{Batch, Cache, CacheLayer, HostTensor, Logits, Session, SessionError, Signature};
+use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
+
+use super::guarded;
+use super::mapped::MappedModel;
+use crate::interface::{self, Interface, LOGITS, Role};
+
+/// A decoder on rten. Integers are int32 and floats fp32, whatever the graph declares.
+pub(super) struct RtenSession {
+    model: MappedModel,
+    interface: Interface,
+    /// In the order of `interface.inputs`.
+    inputs: Vec<NodeId>,
+    /// Logits, then in the order of `interface.cache`.
+    outputs: Vec<NodeId>,
+    threads: Option<Arc<ThreadPool>>,
+    /// In the order of `interface.cache`; each `[rows, heads, past, head_dim]`.
+    cache: Vec<Value>,
+    rows: usize,
+    past: usize,
+}
+
+impl RtenSession {
+    /// A session for one row.
+    pub(super) fn new(model: MappedModel, interface: Interface, threads: Option<usize>) -> Result<Self, String> {
+        let node = |name: &str| model.model().node_id(name).map_err(|error| error.to_string());
+        let inputs = interface.inputs.iter().map(|input| node(&input.name)).collect::<Result<_, _>>()?;
+        let presents = interface.cache.iter().map(|port| port.present.as_str());
+        let outputs = std::iter::once(LOGITS).chain(presents).map(node).collect::<Result<_, _>>()?;
+        let threads = threads.map(|threads| Arc::new(ThreadPool::with_num_threads(threads)));
+        let mut session = Self { model, interface, inputs, outputs, threads, cache: Vec::new(), rows: 1, past: 0 };
+        session.cache = session.empty(1)?;
+        Ok(session)
+    }
+
+    fn empty(&self, rows: usize) -> Result<Vec<Value>, String> {
+        let empty = |heads, head_dim| Value::from_shape([rows, heads, 0, head_dim], Vec::<f32>::new()).map_err(|error| error.to_string());
+        self.interface.cache.iter().map(|port| empty(port.heads, port.head_dim)).collect()
+    }
+
+    /// Runs the graph; the cache is moved into it and its successor comes back.
+    fn run(&self, batch: &Batch, cache: Vec<Value>) -> Result<(Logits, Vec<Value>), String> {
+        let mut cache: Vec<Option<Value>> = cache.into_iter().map(Some).collect();
+        let mut feed: Vec<(NodeId, ValueOrView<'_>)> = Vec::with_capacity(self.inputs.len());
+        for (input, &node) in self.interface.inputs.iter().zip(&self.inputs) {
+            let value = match (input.role, interface::integers(batch, input.role)) {
+                (_, Some((shape, elements))) => int32(&input.name, shape, elements)?,
+                (Role::Cache(port), None) => cache.get_mut(port).and_then(Option::take).ok_or("a cache tensor is used twice")?,
+                _ => return Err(format!("`{}` has no value", input.name)),
+            };
+            feed.push((node, value.into()));
+        }
+        let options = RunOptions::default().with_thread_pool(self.threads.clone());
+        let outputs = self.model.model().run(feed, &self.outputs, Some(options)).map_err(|error| error.to_string())?;
+        let mut outputs = outputs.into_iter();
+        let logits = outputs.next().ok_or("it returned nothing")?;
+        let (shape, data) = logits.into_shape_vec::<f32, 3>().map_err(|error| format!("`{LOGITS}`: {error}"))?;
+        Ok((interface::logits(&shape, data, batch)?, outputs.collect()))
+    }
+
+    fn error(message: String) -> SessionError {
+        SessionError::Runtime { runtime: "rten", message }
+    }
+}
+
+fn int32(name: &str, shape: [usize; 2], elements: &[i64]) -> Result<Value, String> {
+    let narrow = |&element: &i64| i32::try_from(element).map_err(|_| format!("`{name}` holds {element}, which is beyond int32"));
+    let elements = elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?;
+    Value::from_shape(shape, elements).map_err(|error| error.to_string())
+}
+
+impl Session for RtenSession {
+    fn runtime(&self) -> &'static str {
+        "rten"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.interface.signature
+    }
+
+    fn past(&self) -> usize {
+        self.past
+    }
+
+    fn reset(&mut self, batch: usize) -> Result<(), SessionError> {
+        self.interface.check_rows(batch)?;
+        self.cache = self.empty(batch).map_err(Self::error)?;
+        (self.rows, self.past) = (batch, 0);
+        Ok(())
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
+        self.interface.check(batch, self.rows, self.past)?;
+        let cache = std::mem::take(&mut self.cache);
+        match guarded(|| self.run(batch, cache)) {
+            Ok((logits, cache)) => {
+                self.cache = cache;
+                self.past += batch.sequence;
+                Ok(logits)
+            }
+            Err(message) => {
+                self.reset(self.rows)?;
+                Err(Self::error(message))
+            }
+        }
+    }
+
+    fn cache(&self) -> Result<Cache, SessionError> {
+        let host = |value: &Value| -> Result<HostTensor, SessionError> {
+            let copy = value.clone().into_shape_vec::<f32, 4>();
+            let (shape, data) = copy.map_err(|error| Self::error(format!("the cache: {error}")))?;
+            Ok(HostTensor { shape: shape.to_vec(), data })
+        };
+        self.cache.chunks_exact(2).map(|layer| Ok(CacheLayer { key: host(&layer[0])?, value: host(&layer[1])? })).collect()
+    }
+}
