@@ -66,7 +66,7 @@ pub enum HeaderError {
     TooLong { length: u64 },
     #[error("the header claims {length} bytes; the file has {available} after the length field")]
     PastEnd { length: u64, available: u64 },
-    #[error("the header is not the JSON that the format asks for: {0}")]
+    #[error("the header is not the JSON that the format asks for")]
     Json(#[source] serde_json::Error),
     #[error("tensor `{0}` is listed twice")]
     DuplicateTensor(String),
