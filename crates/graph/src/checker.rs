@@ -4,22 +4,34 @@ use std::collections::HashSet;
 
 use plansmith_onnx::proto::{AttributeProto, GraphProto, ModelProto, NodeProto};
 
-/// What breaks the rules in `model`; empty where nothing does.
+/// What [`check`] found.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Broken rules, one sentence each; a runtime would refuse the model or compute something else.
+    pub errors: Vec<String>,
+    /// Initialisers that nothing uses: harmless, but every load warns of them.
+    pub unused_initializers: Vec<String>,
+}
+
+/// Checks the structure of `model`, ours or foreign.
 ///
 /// Each value is defined once (inputs, initialisers, node outputs) and before its use, names of inputs, outputs and nodes are unique,
-/// every output is defined, every initialiser used, every operator's domain imported. Subgraphs see the values around them.
-pub fn check(model: &ModelProto) -> Vec<String> {
-    let mut problems = Vec::new();
-    let Some(graph) = &model.graph else { return vec!["the model holds no graph".to_owned()] };
+/// every output is defined, every operator's domain imported. Subgraphs see the values around them. Types are not looked at.
+pub fn check(model: &ModelProto) -> Findings {
+    let mut findings = Findings::default();
+    let Some(graph) = &model.graph else {
+        findings.errors.push("the model holds no graph".to_owned());
+        return findings;
+    };
     let mut domains = HashSet::new();
     for import in &model.opset_import {
         if !domains.insert(domain(import.domain())) {
-            problems.push(format!("the operator set `{}` is imported twice", import.domain()));
+            findings.errors.push(format!("the operator set `{}` is imported twice", import.domain()));
         }
     }
-    let mut checker = Checker { domains, used: HashSet::new(), node_names: HashSet::new(), problems };
-    checker.graph(graph, &mut Scope::default());
-    checker.problems
+    let mut checker = Checker { domains, used: HashSet::new(), node_names: HashSet::new(), findings };
+    checker.graph(graph, &mut HashSet::new());
+    checker.findings
 }
 
 /// `ai.onnx` is another name of the standard domain.
@@ -27,17 +39,14 @@ fn domain(name: &str) -> &str {
     if name == "ai.onnx" { "" } else { name }
 }
 
-/// The values that can be seen.
-#[derive(Default, Clone)]
-struct Scope<'a> {
-    defined: HashSet<&'a str>,
-}
+/// Names of the values that can be seen.
+type Scope<'a> = HashSet<&'a str>;
 
 struct Checker<'a> {
     domains: HashSet<&'a str>,
     used: HashSet<&'a str>,
     node_names: HashSet<&'a str>,
-    problems: Vec<String>,
+    findings: Findings,
 }
 
 impl<'a> Checker<'a> {
@@ -52,7 +61,7 @@ impl<'a> Checker<'a> {
         for tensor in graph.initializer.iter().chain(sparse) {
             let name = tensor.name();
             if !initialisers.insert(name) {
-                self.problems.push(format!("the initialiser `{name}` is defined twice"));
+                self.findings.errors.push(format!("the initialiser `{name}` is defined twice"));
             } else if !inputs.contains(name) {
                 // IR version 3 lists initialisers as inputs, later ones may: it is a default value then.
                 self.define(scope, name, "the initialiser");
@@ -65,15 +74,15 @@ impl<'a> Checker<'a> {
         for output in &graph.output {
             let name = output.name();
             if !outputs.insert(name) {
-                self.problems.push(format!("the output `{name}` is listed twice"));
-            } else if !scope.defined.contains(name) {
-                self.problems.push(format!("the output `{name}` is computed by no node"));
+                self.findings.errors.push(format!("the output `{name}` is listed twice"));
+            } else if !scope.contains(name) {
+                self.findings.errors.push(format!("the output `{name}` is computed by no node"));
             }
             self.used.insert(name);
         }
         for name in graph.initializer.iter().map(|tensor| tensor.name()) {
             if !self.used.contains(name) {
-                self.problems.push(format!("no node uses the initialiser `{name}`"));
+                self.findings.unused_initializers.push(name.to_owned());
             }
         }
     }
@@ -81,14 +90,14 @@ impl<'a> Checker<'a> {
     fn node(&mut self, node: &'a NodeProto, scope: &mut Scope<'a>) {
         let name = node.name();
         if !name.is_empty() && !self.node_names.insert(name) {
-            self.problems.push(format!("two nodes are named `{name}`"));
+            self.findings.errors.push(format!("two nodes are named `{name}`"));
         }
         if !self.domains.contains(domain(node.domain())) {
-            self.problems.push(format!("node `{name}`: no operator set of domain `{}` is imported", node.domain()));
+            self.findings.errors.push(format!("node `{name}`: no operator set of domain `{}` is imported", node.domain()));
         }
         for input in node.input.iter().map(String::as_str).filter(|input| !input.is_empty()) {
-            if !scope.defined.contains(input) {
-                self.problems.push(format!("node `{name}` uses `{input}`, which nothing before it defines"));
+            if !scope.contains(input) {
+                self.findings.errors.push(format!("node `{name}` uses `{input}`, which nothing before it defines"));
             }
             self.used.insert(input);
         }
@@ -104,9 +113,9 @@ impl<'a> Checker<'a> {
 
     fn define(&mut self, scope: &mut Scope<'a>, name: &'a str, what: &str) {
         if name.is_empty() {
-            self.problems.push(format!("{what} has no name"));
-        } else if !scope.defined.insert(name) {
-            self.problems.push(format!("{what} `{name}` is defined twice"));
+            self.findings.errors.push(format!("{what} has no name"));
+        } else if !scope.insert(name) {
+            self.findings.errors.push(format!("{what} `{name}` is defined twice"));
         }
     }
 }

@@ -55,8 +55,8 @@ impl Graph {
             metadata_props: metadata.properties.iter().map(|(key, value)| entry(key, value)).collect(),
             ..ModelProto::default()
         };
-        let problems = check(&model);
-        if problems.is_empty() { Ok(model) } else { Err(Error::Invalid(problems)) }
+        let errors = check(&model).errors;
+        if errors.is_empty() { Ok(model) } else { Err(Error::Invalid(errors)) }
     }
 
     /// Work that is thrown away is a mistake in whoever built the graph.

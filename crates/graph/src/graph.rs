@@ -121,7 +121,7 @@ impl Graph {
     }
 
     /// `dim` with defined names replaced by what they stand for: the one form that shapes are compared in.
-    fn expand_dim(&self, dim: &Dim) -> Dim {
+    pub(crate) fn expand_dim(&self, dim: &Dim) -> Dim {
         dim.substitute(|name| self.definitions.iter().find(|(defined, _)| **defined == *name).map(|(_, dim)| dim.clone()))
     }
 

@@ -34,7 +34,7 @@ mod shapes;
 mod size;
 mod value;
 
-pub use checker::check;
+pub use checker::{Findings, check};
 pub use dim::Dim;
 pub use encode::Metadata;
 pub use error::{Error, Result};

@@ -9,7 +9,7 @@ impl Graph {
     /// # Errors
     /// No input has the dimension.
     pub fn size_scalar(&mut self, dim: &Dim) -> Result<Value> {
-        let [dim] = &self.expand_all(std::slice::from_ref(dim))[..] else { unreachable!("one dimension in, one out") };
+        let dim = &self.expand_dim(dim);
         if let Some(number) = dim.constant() {
             return self.scalar(plansmith_tensor::DType::I64, number as f64);
         }

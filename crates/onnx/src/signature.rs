@@ -33,9 +33,7 @@ fn tensor_signature(info: &ValueInfoProto) -> Result<TensorSignature, Error> {
     let dtype = crate::dtype(number).ok_or_else(|| refuse(format!("has ONNX element type {number}, which we have no use for")))?;
     let shape = tensor.shape.as_ref().ok_or_else(|| refuse("has no shape".to_owned()))?;
     let dim = |value: &Option<DimValue>| match value {
-        Some(DimValue::DimValue(number)) => {
-            u64::try_from(*number).map(Ok).map_err(|_| refuse(format!("has a dimension of {number}")))
-        }
+        Some(DimValue::DimValue(number)) => u64::try_from(*number).map(Ok).map_err(|_| refuse(format!("has a dimension of {number}"))),
         Some(DimValue::DimParam(name)) if !name.is_empty() => Ok(Err(name.clone())),
         _ => Ok(Err("?".to_owned())),
     };

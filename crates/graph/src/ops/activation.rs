@@ -40,9 +40,9 @@ unary! {
     erf = "Erf" since 13;
     /// `eˣ`.
     exp = "Exp" since 13;
-    /// Cosine of radians. The standard has 16-bit floats only from opset 22 on.
+    /// Cosine of radians. bfloat16 from opset 22 on.
     cos = "Cos" since 7;
-    /// Sine of radians. The standard has 16-bit floats only from opset 22 on.
+    /// Sine of radians. bfloat16 from opset 22 on.
     sin = "Sin" since 7;
     /// `max(x, 0)`.
     relu = "Relu" since 14;

@@ -9,6 +9,10 @@ use crate::node::{Output, since};
 use crate::shapes::{axis_of, expect_dtype, is_float, is_integer};
 use crate::{Dim, Graph, Value};
 
+fn is_wide(dtype: DType) -> bool {
+    matches!(dtype, DType::I32 | DType::I64 | DType::U32 | DType::U64)
+}
+
 impl Graph {
     /// The mean over `axes`, which stay as 1 with `keep`. Floats.
     ///
@@ -38,8 +42,7 @@ impl Graph {
         self.add_node(op, since(version), |g, node| {
             node.input(x);
             let dtype = g.dtype(x);
-            let wide = |dtype| matches!(dtype, DType::I32 | DType::I64 | DType::U32 | DType::U64);
-            expect_dtype(dtype, "a float or a 32 or 64 bit integer", |dtype| is_float(dtype) || (op != "ReduceMean" && wide(dtype)))?;
+            expect_dtype(dtype, "a float or a 32 or 64 bit integer", |dtype| is_float(dtype) || (op != "ReduceMean" && is_wide(dtype)))?;
             let list = g.int_vector(axes)?;
             node.input(list).int("keepdims", i64::from(keep));
             let dims = g.dims(x);
@@ -68,7 +71,7 @@ impl Graph {
         self.add_node("CumSum", since(14), |g, node| {
             node.input(x);
             let dims = g.dims(x);
-            expect_dtype(g.dtype(x), "a float or an integer", |dtype| is_float(dtype) || is_integer(dtype))?;
+            expect_dtype(g.dtype(x), "a float or a 32 or 64 bit integer", |dtype| is_float(dtype) || is_wide(dtype))?;
             axis_of(axis, dims.len())?;
             let axis = g.value_of(axis.into(), DType::I64)?;
             node.input(axis);
@@ -81,12 +84,14 @@ impl Graph {
     /// # Errors
     /// The dtype is no number, there is no such axis, or it is known to be shorter than `count`.
     pub fn top_k(&mut self, x: Value, count: u64, axis: i64) -> Result<(Value, Value)> {
-        let [values, indices] = self.add_nodes("TopK", since(11), |g, node| {
+        // Older versions leave bfloat16 out.
+        let version = if self.dtype(x) == DType::BF16 { 24 } else { 11 };
+        let [values, indices] = self.add_nodes("TopK", since(version), |g, node| {
             node.input(x);
             let count_value = g.int_vector(&[count as i64])?;
             node.input(count_value).int("axis", axis);
             let dtype = g.dtype(x);
-            expect_dtype(dtype, "a float or an integer", |dtype| (is_float(dtype) && dtype != DType::BF16) || is_integer(dtype))?;
+            expect_dtype(dtype, "a float or an integer", |dtype| is_float(dtype) || is_integer(dtype))?;
             let mut dims = g.dims(x).to_vec();
             let axis = axis_of(axis, dims.len())?;
             if let Some(length) = dims[axis].known()

@@ -6,7 +6,7 @@ use plansmith_tensor::DType;
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{expect_dtype, expect_rank, is_float, is_integer};
+use crate::shapes::{expect_dtype, expect_rank};
 use crate::{Dim, Graph, Operand, Value};
 
 impl Graph {
@@ -33,14 +33,15 @@ impl Graph {
         let operands = [start.into(), limit.into(), delta.into()];
         self.add_node("Range", since(11), |g, node| {
             let dtype = operands.iter().find_map(|operand| g.dtype_of(operand)).unwrap_or(DType::I64);
+            expect_dtype(dtype, "F32, F64, I16, I32 or I64", |dtype| {
+                matches!(dtype, DType::F32 | DType::F64 | DType::I16 | DType::I32 | DType::I64)
+            })?;
             let mut contents = Vec::new();
             for (name, operand) in ["start", "limit", "delta"].into_iter().zip(operands) {
                 let value = g.value_of(operand, dtype)?;
                 node.input(value);
                 expect_rank(name, &g.dims(value), 0)?;
-                expect_dtype(g.dtype(value), &format!("{dtype} ({name})"), |found| {
-                    found == dtype && (is_float(dtype) || is_integer(dtype))
-                })?;
+                expect_dtype(g.dtype(value), &format!("{dtype} ({name})"), |found| found == dtype)?;
                 contents.push(g.info(value).content.as_ref().map(|content| content[0].clone()));
             }
             let length = match &contents[..] {
