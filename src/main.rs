@@ -1,2 +1,56 @@
-//! The command.
-fn main() {}
+//! `plansmith`: the command.
+//!
+//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes.
+
+mod args;
+mod commands;
+mod exit;
+mod output;
+mod stamp;
+
+use std::process::ExitCode;
+
+use clap::Parser as _;
+
+use crate::args::{Cli, Verb};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+
+fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version go to stdout with code 0, misuse to stderr with code 2; a closed pipe is nobody's fault.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    let output = Output::new(&cli.global);
+    match dispatch(cli.verb, &output) {
+        Ok(outcome) => outcome.into(),
+        Err(failure) => {
+            output.failure(&failure);
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
+    match verb {
+        Verb::Inspect(args) => commands::inspect::run(&args, output),
+        Verb::Import(args) => commands::import::run(&args, output),
+        Verb::Export(args) => commands::export::run(&args, output),
+        Verb::Engine(args) => commands::engine::run(&args, output),
+        Verb::Verify(args) => commands::verify::run(&args, output),
+        Verb::Golden(args) => commands::golden::run(&args, output),
+        Verb::Compare(args) => commands::compare::run(&args, output),
+        Verb::Run(args) => commands::run::run(&args, output),
+        Verb::Bench(args) => commands::bench::run(&args, output),
+        Verb::Build(args) => commands::build::run(&args, output),
+        Verb::Check(args) => commands::check::run(&args, output),
+        Verb::Doctor(args) => commands::doctor::run(&args, output),
+        Verb::Families(args) => commands::families::run(&args, output),
+        Verb::Completions { shell } => commands::generate::completions(shell, output),
+        Verb::Man { output: folder } => commands::generate::man(&folder, output),
+    }
+}

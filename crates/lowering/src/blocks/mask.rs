@@ -1,0 +1,79 @@
+//! Which columns a query sees.
+
+use std::collections::BTreeMap;
+
+use plansmith_families::{Attention, DecoderSpec};
+use plansmith_graph::{Graph, Value};
+use plansmith_tensor::DType;
+
+use crate::context::Context;
+use crate::{Error, Form};
+
+/// The masks that occur, by window and rows: bool `[batch, 1, rows × seq, total]`, true where a query attends.
+///
+/// `rows` is 1 for the composite form; for the primitive form it is the number of query heads of one key head, whose mask rows
+/// stand one block below the other.
+pub(crate) struct Masks(BTreeMap<(Option<u64>, u64), Value>);
+
+impl Masks {
+    /// The mask of a layer's attention.
+    pub(crate) fn of(&self, form: Form, attention: &Attention) -> Value {
+        self.0[&key(form, attention)]
+    }
+}
+
+fn key(form: Form, attention: &Attention) -> (Option<u64>, u64) {
+    let rows = match form {
+        Form::Composite => 1,
+        Form::Primitive => attention.heads / attention.kv_heads,
+    };
+    (attention.window, rows)
+}
+
+/// Causal, within the window, and on attended columns; any pattern of `attention_mask` is honoured.
+///
+/// A query always sees its own column. For a real token that changes nothing; a padding token, which could see no column at all,
+/// so gets finite numbers and cannot disturb others.
+pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> Result<Masks, Error> {
+    g.scope("model/mask", |g| {
+        let (past, total) = (&cx.dims.past, &cx.dims.total);
+        let queries = g.range(past, total, 1)?;
+        let columns = g.range(0, total, 1)?;
+        let queries = g.unsqueeze(queries, &[1])?;
+        let columns = g.unsqueeze(columns, &[0])?;
+        let own = g.equal(columns, queries)?;
+        let causal = g.less_or_equal(columns, queries)?;
+        let attended = g.cast(cx.attention_mask, DType::Bool)?;
+        let attended = g.unsqueeze(attended, &[1, 2])?;
+        let seen = g.or(attended, own)?;
+        let mut masks = BTreeMap::new();
+        for layer in &spec.layers {
+            let (window, rows) = key(cx.form, &layer.attention);
+            if masks.contains_key(&(window, rows)) {
+                continue;
+            }
+            let reach = match window {
+                None => causal,
+                Some(width) => {
+                    let first = g.sub(queries, width as i64)?;
+                    let near = g.greater(columns, first)?;
+                    g.and(causal, near)?
+                }
+            };
+            let mask = g.and(seen, reach)?;
+            let mask = if rows == 1 { mask } else { g.concat(&vec![mask; rows as usize], 2)? };
+            masks.insert((window, rows), mask);
+        }
+        Ok(Masks(masks))
+    })
+}
+
+/// The index of each row's last attended position among the step's, int64 `[batch]`; 0 where a row attends none.
+pub(crate) fn last_position(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
+    let recent = g.slice(cx.attention_mask, 1, &cx.dims.past, &cx.dims.total)?;
+    let recent = g.cast(recent, DType::Bool)?;
+    let recent = g.cast(recent, DType::I64)?;
+    let positions = g.range(0, &cx.dims.sequence, 1)?;
+    let attended = g.mul(recent, positions)?;
+    Ok(g.reduce_max(attended, &[1], false)?)
+}

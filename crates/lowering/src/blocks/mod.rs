@@ -1,0 +1,9 @@
+//! The parts of a decoder, each a plain function over the builder.
+
+pub(crate) mod attention;
+pub(crate) mod embedding;
+pub(crate) mod head;
+pub(crate) mod mask;
+pub(crate) mod mlp;
+pub(crate) mod norm;
+pub(crate) mod rope;

@@ -1,0 +1,86 @@
+//! The loop over layers.
+
+use plansmith_graph::{Graph, Metadata};
+
+use crate::blocks::attention::LayerInputs;
+use crate::blocks::{attention, embedding, head, mask, mlp, norm, rope};
+use crate::context::Context;
+use crate::{Error, Float, Form, LogitsAt, Source, Target, WeightTable};
+
+/// A graph, and where the weights that it points to will lie.
+#[derive(Debug)]
+pub struct Lowered {
+    /// Inputs, nodes and outputs as the contract names them.
+    pub graph: Graph,
+    /// Where each weight lies.
+    pub table: WeightTable,
+    /// What the graph computes in.
+    pub compute: Float,
+    /// Composite or primitive operators.
+    pub form: Form,
+    /// ONNX operator set.
+    pub opset: u32,
+}
+
+/// Builds the graph of `source` under `target`. Reads no payload.
+///
+/// # Errors
+/// The target does not fit the source.
+pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
+    let spec = &source.loaded.spec;
+    let table = WeightTable::new(spec, &source.checkpoint, target)?;
+    let compute = target.compute.unwrap_or(table.storage);
+    let (form, opset) = target.form(spec, compute)?;
+    let mut graph = Graph::new("decoder", opset)?;
+    let g = &mut graph;
+    let cx = &Context::new(g, form, compute.dtype(), &table)?;
+
+    let pasts = cx.pasts(g, spec)?;
+    let rotations = rope::tables(g, cx, spec)?;
+    let masks = mask::by_window(g, cx, spec)?;
+    let mut x = embedding::lookup(g, cx, &spec.embedding)?;
+    let mut presents = Vec::new();
+    for (index, (layer, past)) in spec.layers.iter().zip(pasts).enumerate() {
+        g.scope(&format!("model/layers.{index}"), |g| -> Result<(), Error> {
+            let normed = norm::apply(g, cx, "input_layernorm", &layer.input_norm, x)?;
+            let attention = &layer.attention;
+            let inputs = LayerInputs { past, mask: masks.of(form, attention), rotation: rotations[attention.rope] };
+            let attended = attention::apply(g, cx, attention, &inputs, normed)?;
+            presents.push(attended.present);
+            x = g.add(x, attended.output)?;
+            let normed = norm::apply(g, cx, "post_attention_layernorm", &layer.post_attention_norm, x)?;
+            let fed = mlp::apply(g, cx, &layer.mlp, normed)?;
+            x = g.add(x, fed)?;
+            Ok(())
+        })?;
+    }
+    let logits = head::apply(g, cx, spec, x, target.logits == LogitsAt::Last)?;
+    g.output("logits", logits)?;
+    for (index, present) in presents.iter().enumerate() {
+        g.output(&format!("present.{index}.key"), present.key)?;
+        g.output(&format!("present.{index}.value"), present.value)?;
+    }
+    Ok(Lowered { graph, table, compute, form, opset })
+}
+
+impl Lowered {
+    /// What the graph's metadata says: family, version, options, and digests of what it was made from.
+    pub fn metadata(&self, source: &Source, target: &Target, version: &str) -> Metadata {
+        let entries = [
+            ("version", version.to_owned()),
+            ("model_type", source.loaded.model_type.to_owned()),
+            ("architecture", source.loaded.architecture.to_owned()),
+            ("storage", target.storage.map_or_else(|| "source".into(), |storage| storage.to_string())),
+            ("compute", self.compute.to_string()),
+            ("dialect", format!("{:?}", target.dialect).to_lowercase()),
+            ("form", format!("{:?}", self.form).to_lowercase()),
+            ("logits", format!("{:?}", target.logits).to_lowercase()),
+            ("kv", "concat".into()),
+            ("max_positions", source.loaded.spec.max_positions.to_string()),
+            ("config_sha256", source.config_digest.to_string()),
+            ("headers_sha256", source.checkpoint.headers_digest().to_string()),
+        ];
+        let properties = entries.into_iter().map(|(key, value)| (format!("plansmith.{key}"), value)).collect();
+        Metadata { producer_version: version.to_owned(), properties }
+    }
+}

@@ -1,0 +1,115 @@
+//! Where the graph's initializers lie: in the checkpoint's own files, or in one converted file.
+
+use std::collections::HashMap;
+
+use plansmith_checkpoint::{Checkpoint, Layout, Planned, layout};
+use plansmith_families::DecoderSpec;
+use plansmith_tensor::DType;
+
+use crate::{Error, Float, Target};
+
+/// One stored tensor, as the graph refers to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stored {
+    /// How it is stored in the file that the graph points into.
+    pub dtype: Float,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// Bare file name.
+    pub location: String,
+    /// First byte.
+    pub offset: u64,
+    /// Number of bytes.
+    pub bytes: u64,
+}
+
+/// Which files hold the weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WeightFiles {
+    /// The checkpoint's own, byte for byte; these indices into `Checkpoint::files`.
+    Source(Vec<usize>),
+    /// One new file.
+    Converted {
+        /// Its bare name.
+        name: String,
+        /// What goes into it.
+        plan: Vec<Planned>,
+        /// Where.
+        layout: Layout,
+    },
+}
+
+/// All weights of a spec under a target.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WeightTable {
+    /// By tensor name.
+    pub tensors: HashMap<String, Stored>,
+    /// Which files hold them.
+    pub files: WeightFiles,
+    /// The storage that most bytes have: what `compute` defaults to.
+    pub storage: Float,
+}
+
+impl WeightTable {
+    /// Decides where each weight of `spec` will lie. Reads no payload.
+    ///
+    /// # Errors
+    /// A weight is stored in a type that graphs do not compute in and no conversion was asked for.
+    pub fn new(spec: &DecoderSpec, checkpoint: &Checkpoint, target: &Target) -> Result<Self, Error> {
+        let mut names: Vec<&str> = spec.weights().into_iter().map(|weight| weight.name.as_str()).collect();
+        let mut seen = std::collections::HashSet::new();
+        names.retain(|name| seen.insert(*name));
+        let as_stored = |wanted: Option<Float>| -> Result<bool, Error> {
+            let Some(wanted) = wanted else { return Ok(true) };
+            for name in &names {
+                if checkpoint.tensor(name)?.dtype != wanted.dtype() {
+                    return Ok(false);
+                }
+            }
+            Ok(true)
+        };
+        match target.storage {
+            Some(storage) if !as_stored(target.storage)? => Self::converted(&names, checkpoint, storage),
+            _ => Self::source(&names, checkpoint),
+        }
+    }
+
+    fn source(names: &[&str], checkpoint: &Checkpoint) -> Result<Self, Error> {
+        let mut tensors = HashMap::new();
+        let mut files = Vec::new();
+        let mut bytes_of = HashMap::<Float, u64>::new();
+        for &name in names {
+            let tensor = checkpoint.tensor(name)?;
+            let dtype = float(name, tensor.dtype)?;
+            *bytes_of.entry(dtype).or_default() += tensor.bytes;
+            files.push(tensor.file);
+            let location = checkpoint.file_of(tensor).name.clone();
+            let stored = Stored { dtype, shape: tensor.shape.clone(), location, offset: tensor.offset, bytes: tensor.bytes };
+            tensors.insert(name.to_owned(), stored);
+        }
+        files.sort_unstable();
+        files.dedup();
+        // Ties go to the wider type, so that nothing is computed in less than it is stored in.
+        let widest = |float: Float| (float == Float::Fp32) as u8;
+        let storage = bytes_of.into_iter().max_by_key(|&(float, bytes)| (bytes, widest(float), float as u8));
+        let storage = storage.map_or(Float::Fp32, |(float, _)| float);
+        Ok(Self { tensors, files: WeightFiles::Source(files), storage })
+    }
+
+    fn converted(names: &[&str], checkpoint: &Checkpoint, storage: Float) -> Result<Self, Error> {
+        let planned = |name: &&str| Planned { name: (*name).to_owned(), source: (*name).to_owned(), dtype: storage.dtype() };
+        let plan: Vec<Planned> = names.iter().map(planned).collect();
+        let layout = layout(&plan, checkpoint)?;
+        let file = format!("model_{storage}.safetensors");
+        let place = |(name, tensor): (&String, &plansmith_checkpoint::ConvertedTensor)| {
+            let (shape, location) = (tensor.shape.clone(), file.clone());
+            (name.clone(), Stored { dtype: storage, shape, location, offset: tensor.offset, bytes: tensor.bytes })
+        };
+        let tensors = layout.tensors.iter().map(place).collect();
+        Ok(Self { tensors, files: WeightFiles::Converted { name: file, plan, layout }, storage })
+    }
+}
+
+fn float(name: &str, dtype: DType) -> Result<Float, Error> {
+    Float::of(dtype).ok_or_else(|| Error::Storage { name: name.to_owned(), dtype })
+}

@@ -1,0 +1,325 @@
+//! The pipeline file.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use indexmap::IndexMap;
+use plansmith_engine::{Architecture, Flavor, Profile, Span};
+use plansmith_files::Digest;
+use plansmith_lowering::{Dialect, Float, LogitsAt, Target};
+use plansmith_runtime::RuntimeKind;
+use serde::Deserialize;
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+
+use crate::text::Text;
+
+/// A pipeline as written; see `docs/pipeline.md`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PipelineFile {
+    /// Name of the bundle.
+    pub name: Text,
+    /// What is exported.
+    pub source: SourceSpec,
+    /// The graphs.
+    pub export: Vec<ExportSpec>,
+    /// The plans.
+    #[serde(default)]
+    pub engines: Vec<EngineSpec>,
+    /// How graphs and plans are checked.
+    #[serde(default)]
+    pub verify: VerifySpec,
+    /// Where the bundle goes.
+    pub output: Text,
+}
+
+/// The checkpoint, and what it must be.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceSpec {
+    /// Its folder.
+    pub checkpoint: Text,
+    /// Revision of the hub that it must be of, 40 hex digits.
+    pub revision: Option<Revision>,
+    /// SHA-256 that these files must have, by bare name.
+    #[serde(default, deserialize_with = "unique_map")]
+    pub sha256: IndexMap<String, Hex>,
+    /// Keys of config.json that are not understood and are to be ignored.
+    #[serde(default)]
+    pub allow_unknown_config: Vec<String>,
+}
+
+/// How weights are stored.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+#[expect(missing_docs, reason = "the variants are the field's names")]
+pub enum Storage {
+    #[default]
+    Source,
+    Fp32,
+    Fp16,
+    Bf16,
+}
+
+/// One graph.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExportSpec {
+    /// What engines refer to it by.
+    pub id: Id,
+    /// How weights are stored.
+    #[serde(default)]
+    pub dtype: Storage,
+    /// What the graph computes in; by default what most weights are stored as.
+    pub compute: Option<Float>,
+    /// Which positions get logits.
+    #[serde(default = "all_positions")]
+    pub logits: LogitsAt,
+    /// Which operators.
+    #[serde(default = "portable")]
+    pub dialect: Dialect,
+    /// ONNX operator set.
+    pub opset: Option<u64>,
+}
+
+fn all_positions() -> LogitsAt {
+    LogitsAt::All
+}
+
+fn portable() -> Dialect {
+    Dialect::Portable
+}
+
+impl ExportSpec {
+    /// What lowering is asked for.
+    pub fn target(&self) -> Target {
+        let storage = match self.dtype {
+            Storage::Source => None,
+            Storage::Fp32 => Some(Float::Fp32),
+            Storage::Fp16 => Some(Float::Fp16),
+            Storage::Bf16 => Some(Float::Bf16),
+        };
+        Target { storage, compute: self.compute, dialect: self.dialect, logits: self.logits, opset: self.opset }
+    }
+}
+
+/// The plans of one graph: one for each architecture and profile.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EngineSpec {
+    /// The `id` of an export.
+    pub from: String,
+    /// Which TensorRT.
+    #[serde(default = "rtx", deserialize_with = "parsed")]
+    pub flavor: Flavor,
+    /// GPU architectures.
+    #[serde(deserialize_with = "parsed_list")]
+    pub architectures: Vec<Architecture>,
+    /// Shape profiles, by name.
+    #[serde(deserialize_with = "unique_map")]
+    pub profiles: IndexMap<String, ProfileSpec>,
+}
+
+fn rtx() -> Flavor {
+    Flavor::Rtx
+}
+
+/// One shape profile; each axis a number, or `[min, opt, max]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileSpec {
+    /// Rows.
+    pub batch: Axis,
+    /// New tokens a row.
+    pub sequence: Axis,
+    /// Tokens in the cache.
+    pub past: Axis,
+}
+
+impl ProfileSpec {
+    /// As the engine takes it.
+    pub(crate) fn profile(&self, name: &str) -> Result<Profile, plansmith_engine::Error> {
+        Profile::new(name, self.batch.0, self.sequence.0, self.past.0)
+    }
+}
+
+/// How graphs and plans are checked.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VerifySpec {
+    /// What executes graphs.
+    #[serde(default = "embedded", deserialize_with = "parsed_list")]
+    pub runtimes: Vec<RuntimeKind>,
+    /// `builtin`, or a JSONL file.
+    #[serde(default)]
+    pub prompts: Prompts,
+    /// Logits computed elsewhere.
+    pub golden: Option<Text>,
+}
+
+fn embedded() -> Vec<RuntimeKind> {
+    vec![RuntimeKind::Rten]
+}
+
+impl Default for VerifySpec {
+    fn default() -> Self {
+        Self { runtimes: embedded(), prompts: Prompts::default(), golden: None }
+    }
+}
+
+/// Which prompts are compared.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Prompts {
+    /// The built-in set.
+    #[default]
+    Builtin,
+    /// A JSONL file.
+    File(String),
+}
+
+impl<'de> Deserialize<'de> for Prompts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Text(text) = Text::deserialize(deserializer)?;
+        Ok(if text == "builtin" { Prompts::Builtin } else { Prompts::File(text) })
+    }
+}
+
+/// A number, or `[min, opt, max]`.
+#[derive(Debug, Clone, Copy)]
+pub struct Axis(pub Span);
+
+impl<'de> Deserialize<'de> for Axis {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = Axis;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or [min, opt, max]")
+            }
+
+            fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<Axis, E> {
+                Span::fixed(value).map(Axis).map_err(E::custom)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Axis, A::Error> {
+                let mut list = Vec::new();
+                while let Some(value) = values.next_element::<u64>()? {
+                    list.push(value);
+                }
+                match list[..] {
+                    [min, opt, max] => Span::new(min, opt, max).map(Axis).map_err(A::Error::custom),
+                    _ => Err(A::Error::custom(format!("{} numbers; [min, opt, max] takes three", list.len()))),
+                }
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
+}
+
+/// Letters, digits, `-`, `_` and `.`: it becomes part of file names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Id(pub String);
+
+impl<'de> Deserialize<'de> for Id {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Text(text) = Text::deserialize(deserializer)?;
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+        if text.is_empty() || text.starts_with('.') || !text.bytes().all(plain) {
+            return Err(D::Error::custom(format!("`{text}` is no id: letters, digits, `-`, `_` and `.` make one")));
+        }
+        Ok(Self(text))
+    }
+}
+
+/// 40 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Revision(pub String);
+
+impl<'de> Deserialize<'de> for Revision {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let Text(text) = Text::deserialize(deserializer)?;
+        if text.len() != 40 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            return Err(D::Error::custom(format!("`{text}` is no revision: 40 hex digits are needed")));
+        }
+        Ok(Self(text))
+    }
+}
+
+/// A SHA-256.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hex(pub Digest);
+
+impl<'de> Deserialize<'de> for Hex {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        parsed(deserializer).map(Hex)
+    }
+}
+
+fn parsed<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<T, D::Error>
+where
+    T: std::str::FromStr<Err: fmt::Display>,
+{
+    let Text(text) = Text::deserialize(deserializer)?;
+    text.parse().map_err(D::Error::custom)
+}
+
+fn parsed_list<'de, D: Deserializer<'de>, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    T: std::str::FromStr<Err: fmt::Display> + PartialEq,
+{
+    struct Parsed<T>(T);
+    impl<'de, T: std::str::FromStr<Err: fmt::Display>> Deserialize<'de> for Parsed<T> {
+        fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            parsed(deserializer).map(Self)
+        }
+    }
+    let list: Vec<T> = Vec::<Parsed<T>>::deserialize(deserializer)?.into_iter().map(|Parsed(value)| value).collect();
+    if list.is_empty() {
+        return Err(D::Error::custom("the list is empty"));
+    }
+    if list.iter().enumerate().any(|(index, value)| list[..index].contains(value)) {
+        return Err(D::Error::custom("an entry of the list is given twice"));
+    }
+    Ok(list)
+}
+
+/// A map whose keys are all different; serde would silently keep the last of two.
+fn unique_map<'de, D: Deserializer<'de>, V: Deserialize<'de>>(deserializer: D) -> Result<IndexMap<String, V>, D::Error> {
+    struct Unique<V>(std::marker::PhantomData<V>);
+    impl<'de, V: Deserialize<'de>> Visitor<'de> for Unique<V> {
+        type Value = IndexMap<String, V>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a map")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
+            let mut map = IndexMap::new();
+            while let Some(key) = entries.next_key::<String>()? {
+                if map.contains_key(&key) {
+                    return Err(A::Error::custom(format!("duplicate key `{key}`")));
+                }
+                let value = entries.next_value()?;
+                map.insert(key, value);
+            }
+            Ok(map)
+        }
+    }
+    deserializer.deserialize_map(Unique(std::marker::PhantomData))
+}
+
+/// A path as the file means it: relative to the file's own folder.
+pub(crate) fn relative_to(file: &Path, text: &str) -> PathBuf {
+    match file.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder.join(text),
+        _ => PathBuf::from(text),
+    }
+}
+
+/// Names that must differ, with what they name.
+pub(crate) fn first_duplicate<'a>(names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut seen = BTreeMap::new();
+    names.into_iter().find(|name| seen.insert(*name, ()).is_some())
+}
