@@ -31,7 +31,7 @@ def top(row, count):
 def expected(source, candidate):
     source, candidate = source.astype(numpy.float64), candidate.astype(numpy.float64)
     finite = numpy.isfinite(source) & numpy.isfinite(candidate)
-    difference = numpy.abs(source - candidate)[finite]
+    difference = numpy.abs(source[finite] - candidate[finite])
     values = source[numpy.isfinite(source)]
     scale = values.std()
     if scale == 0:
@@ -113,6 +113,8 @@ def tensors(path):
 def golden_facts():
     facts = {}
     for path in sorted((ROOT / "testdata" / "cases").glob("*/golden.safetensors")):
+        if path.parent.name.startswith("made_"):
+            continue  # made by another script of ours, which checks them itself
         parts = tensors(path)
         sets = {}
         for name in sorted({key.rsplit(".", 1)[0] for key in parts}):

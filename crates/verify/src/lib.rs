@@ -1,1 +1,37 @@
 //! Metrics, tolerances, checks and verdicts over sessions.
+//!
+//! This crate knows tensors and [`plansmith_tensor::Session`]s, no model family, no file format but golden files, and no runtime. A source (a
+//! golden file, or the built-in reference run once by [`Capture::record`]) is a [`Golden`]; [`verify_against_golden`] feeds its prompts to a
+//! candidate in the ways that a served model is used, [`CandidateVerdict`] says what came of it, and [`Verdict`] sums up a run.
+
+mod cache;
+mod capture;
+mod checks;
+mod compare;
+mod error;
+mod golden;
+mod label;
+mod metrics;
+mod prompts;
+mod report;
+mod run;
+mod summary;
+mod tolerance;
+mod trial;
+mod verdict;
+
+pub use cache::CapturedCache;
+pub use capture::{Capture, Keep};
+pub use checks::{Checked, Progress, verify_against_golden};
+pub use compare::compare;
+pub use error::Error;
+pub use golden::{Golden, GoldenSet, REFERENCE_PRODUCER};
+pub use label::dtype_label;
+pub use metrics::{Meter, Metrics, Place};
+pub use prompts::{PromptSet, Prompts};
+pub use run::{Candidate, Oracles, verify_against_session};
+pub use tolerance::{Precision, Tolerance};
+pub use verdict::{
+    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Oracle, OracleAgreement, OracleKind,
+    Outcome, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
+};

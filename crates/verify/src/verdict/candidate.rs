@@ -1,0 +1,100 @@
+//! One artifact's verdict.
+
+use std::error::Error as _;
+
+use plansmith_files::Digest;
+use plansmith_tensor::DType;
+use serde::{Deserialize, Serialize};
+
+use super::{Check, Outcome, Skipped};
+use crate::checks::Checked;
+use crate::{Error, label};
+
+/// What is known of a candidate before it runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CandidateFacts {
+    /// File, as the user named it.
+    pub path: String,
+    /// Of the graph or plan.
+    pub sha256: Digest,
+    /// `rten`, `ort`, `tensorrt`.
+    pub runtime: String,
+    /// How its weights are stored.
+    #[serde(with = "label")]
+    pub storage: DType,
+    /// What it computes in.
+    #[serde(with = "label")]
+    pub compute: DType,
+}
+
+/// The first place inside a graph where a candidate leaves the source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FirstDivergence {
+    /// Layer, counted from 0.
+    pub layer: usize,
+    /// `self_attn`, `mlp`, …
+    pub block: String,
+}
+
+/// One artifact's verdict.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct CandidateVerdict {
+    /// What it is.
+    #[serde(flatten)]
+    pub facts: CandidateFacts,
+    /// What the checks came to.
+    pub verdict: Outcome,
+    /// Why, unless it agrees.
+    pub reason: Option<String>,
+    /// The checks made.
+    pub checks: Vec<Check>,
+    /// The checks that did not apply.
+    pub skipped: Vec<Skipped>,
+    /// Where it first differs inside; `null` where that was not looked for or not found.
+    pub first_divergence: Option<FirstDivergence>,
+}
+
+impl CandidateVerdict {
+    /// The verdict that follows from `checked`: it agrees where something was compared and all of it passed.
+    pub fn checked(facts: CandidateFacts, checked: Checked) -> Self {
+        let failed: Vec<_> = checked.checks.iter().filter(|check| !check.passed).map(|check| check.name.name()).collect();
+        let (verdict, reason) = if checked.checks.is_empty() {
+            (Outcome::Error, Some("nothing was compared: no check applied to these prompts".to_owned()))
+        } else if failed.is_empty() {
+            (Outcome::Agree, None)
+        } else {
+            (Outcome::Disagree, Some(format!("outside the tolerance: {}", failed.join(", "))))
+        };
+        Self { facts, verdict, reason, checks: checked.checks, skipped: checked.skipped, first_divergence: None }
+    }
+
+    /// An artifact that this host cannot execute, with what was checked instead in `reason`.
+    pub fn not_executed(facts: CandidateFacts, reason: String) -> Self {
+        let (checks, skipped) = (Vec::new(), Vec::new());
+        Self { facts, verdict: Outcome::NotExecuted, reason: Some(reason), checks, skipped, first_divergence: None }
+    }
+
+    /// An artifact that should have run and could not.
+    pub fn failed(facts: CandidateFacts, reason: String) -> Self {
+        Self { verdict: Outcome::Error, ..Self::not_executed(facts, reason) }
+    }
+
+    /// The verdict of a run of checks that may itself have failed.
+    pub fn of(facts: CandidateFacts, checked: Result<Checked, Error>) -> Self {
+        match checked {
+            Ok(checked) => Self::checked(facts, checked),
+            Err(error) => Self::failed(facts, chain(&error)),
+        }
+    }
+}
+
+/// An error and its causes on one line.
+pub(super) fn chain(error: &Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
