@@ -1,2 +1,80 @@
 //! `cargo xtask`: set-up, demo, tests and benchmarks.
-fn main() {}
+
+mod assets;
+mod demo;
+mod error;
+mod places;
+mod process;
+mod python;
+mod setup;
+mod steps;
+mod test;
+mod tidy;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::error::Error;
+
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", about = "Set-up, demo, tests and benchmarks of plansmith", disable_help_subcommand = true)]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Gets what the other tasks need from the package registries, once
+    Setup {
+        /// Goes on without what cannot be had, and says so in the last lines
+        #[arg(long)]
+        allow_missing: bool,
+    },
+    /// Runs everything that CI runs
+    Test {
+        /// Goes on without what cannot be had, and says so in the last lines
+        #[arg(long)]
+        allow_missing: bool,
+    },
+    /// Shows the main job on a real model: import, build, check, run
+    Demo {
+        /// Goes on without what cannot be had, and says so in the last lines
+        #[arg(long)]
+        allow_missing: bool,
+    },
+    /// Checks layers, words, sizes and licences only
+    Tidy,
+}
+
+fn run(task: &Task) -> Result<(), Error> {
+    match task {
+        Task::Setup { allow_missing } => setup::main(*allow_missing),
+        Task::Test { allow_missing } => test::main(*allow_missing),
+        Task::Demo { allow_missing } => demo::main(*allow_missing),
+        Task::Tidy => match tidy::check()? + tidy::licences()? {
+            0 => Ok(()),
+            count => Err(Error::Steps(format!("{count} findings"))),
+        },
+    }
+}
+
+fn main() -> ExitCode {
+    match run(&Arguments::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            let mut source = std::error::Error::source(&error);
+            while let Some(cause) = source {
+                eprintln!("  caused by: {cause}");
+                source = cause.source();
+            }
+            if let Some(hint) = error.hint() {
+                eprintln!("\nhint: {hint}");
+            }
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
