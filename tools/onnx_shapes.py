@@ -1,4 +1,7 @@
-"""Writes crates/graph/tests/data/shapes.json: what PyPI `onnx` infers for one-node graphs. Our builder is checked against it.
+"""Writes what PyPI `onnx` says of operators, for our builder to be checked against, into crates/graph/tests/data:
+
+shapes.json   what it infers for one-node graphs
+dtypes.json   which dtypes the first input may have, for each operator and operator set
 
 Usage: python tools/onnx_shapes.py   (needs `onnx` 1.23 or later)
 
@@ -119,10 +122,30 @@ CASES = [
     case("LayerNormalization", "f32[batch,seq,64]", "f32[64]", "f32[64]", axis=-1),
     case("RMSNormalization", "f32[tokens,64]", "f32[64]", axis=-1),
     case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[512,32]", "f32[512,32]", "i64[batch,seq]"),
+    case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[batch,seq,32]", "f32[batch,seq,32]"),
     case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[512,8]", "f32[512,8]", "i64[batch,seq]", rotary_embedding_dim=16, interleaved=1),
     case("Attention", "f16[batch,9,seq,64]", "f16[batch,3,total,64]", "f16[batch,3,total,32]", "bool[batch,1,seq,total]", scale=0.125),
     case("TensorScatter", "f32[batch,3,2048,64]", "f32[batch,3,seq,64]", "i64[batch]", opset=24, axis=-2),
 ]
 
-path = pathlib.Path(__file__).parent.parent / "crates/graph/tests/data/shapes.json"
-path.write_text("[\n" + ",\n".join(json.dumps(entry) for entry in CASES) + "\n]\n")
+SAFETENSORS = {
+    "bool": "BOOL", "uint8": "U8", "int8": "I8", "uint16": "U16", "int16": "I16", "uint32": "U32", "int32": "I32", "uint64": "U64",
+    "int64": "I64", "float16": "F16", "bfloat16": "BF16", "float": "F32", "double": "F64",
+}
+
+
+def dtypes(op, opset):
+    """The dtypes of the operator's first input, by their safetensors names; None where the operator is younger."""
+    if onnx.defs.get_schema(op).since_version > opset and not any(
+        schema.name == op and schema.domain == "" and schema.since_version <= opset for schema in onnx.defs.get_all_schemas_with_history()
+    ):
+        return None
+    schema = onnx.defs.get_schema(op, opset)
+    allowed = schema.inputs[0].types
+    return sorted(name for text, name in SAFETENSORS.items() if f"tensor({text})" in allowed)
+
+
+folder = pathlib.Path(__file__).parent.parent / "crates/graph/tests/data"
+folder.joinpath("shapes.json").write_text("[\n" + ",\n".join(json.dumps(entry) for entry in CASES) + "\n]\n")
+table = {op: {str(opset): dtypes(op, opset) for opset in range(21, 25)} for op in sorted({entry["op"] for entry in CASES})}
+folder.joinpath("dtypes.json").write_text("{\n" + ",\n".join(f"{json.dumps(op)}: {json.dumps(table[op])}" for op in table) + "\n}\n")

@@ -145,3 +145,49 @@ pub fn external_files(model: &ModelProto) -> Result<Vec<String>, Error> {
     }
     Ok(files.into_iter().collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(entries: &[(&str, &str)]) -> String {
+        let entries = entries.iter().map(|(key, value)| StringStringEntryProto { key: Some((*key).into()), value: Some((*value).into()) });
+        let tensor = TensorProto {
+            name: Some("w".to_owned()),
+            data_location: Some(DataLocation::External as i32),
+            external_data: entries.collect(),
+            ..TensorProto::default()
+        };
+        ExternalData::of(&tensor).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn only_bare_names_and_sane_ranges_are_followed() {
+        let start = "tensor `w`: external data: ";
+        let bare = "is not a bare file name; the data file must lie beside the model";
+        for location in ["../w.bin", "/etc/passwd", "a/b", "..", ".", "a\\b"] {
+            assert_eq!(refused(&[("location", location)]), format!("{start}location `{}` {bare}", location.escape_debug()));
+        }
+        assert_eq!(refused(&[("location", "a\0b")]), format!("{start}location `a\\0b` holds a NUL"));
+        assert_eq!(refused(&[("location", "")]), format!("{start}location `` is empty"));
+        assert_eq!(refused(&[("location", "C:w")]), format!("{start}location `C:w` starts with a drive letter"));
+        assert_eq!(refused(&[("offset", "0")]), format!("{start}no key `location`"));
+        for offset in ["-1", "+1", "1.5", "0x10", "", "9223372036854775808"] {
+            let problem = format!("`offset` is `{offset}`, not a whole number from 0 to 2^63 - 1");
+            assert_eq!(refused(&[("location", "w"), ("offset", offset)]), format!("{start}{problem}"));
+        }
+        assert_eq!(
+            refused(&[("location", "w"), ("offset", "9223372036854775807"), ("length", "1")]),
+            format!("{start}offset 9223372036854775807 + length 1 is beyond 2^63 - 1")
+        );
+        assert_eq!(refused(&[("location", "w"), ("location", "v")]), format!("{start}key `location` is given twice"));
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        let data = ExternalData::new("model-00001-of-00002.safetensors", 1 << 40, 12).unwrap();
+        let tensor =
+            TensorProto { data_location: Some(DataLocation::External as i32), external_data: data.entries(), ..TensorProto::default() };
+        assert_eq!(ExternalData::of(&tensor).unwrap(), Some(data));
+    }
+}

@@ -50,7 +50,7 @@ impl Graph {
         })
     }
 
-    /// `a` to the power of `b`, which is converted to `a`'s dtype where it is a plain number.
+    /// `a` to the power of `b`. Floats, or 32 or 64 bit signed integers, of one dtype.
     ///
     /// # Errors
     /// Shapes do not broadcast or dtypes differ.
@@ -96,7 +96,12 @@ impl Graph {
             let (a, b) = g.pair(a, b)?;
             node.input(a).input(b);
             expect_same(g.dtype(a), g.dtype(b))?;
-            expect_dtype(g.dtype(a), "a number", is_number)?;
+            match op {
+                "Pow" => {
+                    expect_dtype(g.dtype(a), "a float, I32 or I64", |found| is_float(found) || matches!(found, DType::I32 | DType::I64))?
+                }
+                _ => expect_dtype(g.dtype(a), "a number", is_number)?,
+            }
             let dims = broadcast(&g.dims(a), &g.dims(b))?;
             let content = g.fold(a, b, fold);
             Ok(Output::new(g.dtype(a), dims).with_content(content))
