@@ -132,20 +132,20 @@ impl Graph {
             let negative = outputs
                 .as_slice()
                 .iter()
-                .find(|output| output.r#type.dims.iter().any(|dim| dim.constant() < Some(0) && dim.constant().is_some()));
+                .find(|output| output.r#type.dims.iter().any(|dim| dim.constant().is_some_and(|number| number < 0)));
             match negative {
                 Some(output) => Err(format!("the result would be {}", self.show(&output.r#type))),
                 None => Ok(outputs),
             }
         });
+        while draft.inputs.last() == Some(&None) {
+            draft.inputs.pop();
+        }
         let outputs = described.map_err(|problem| Error::Node {
             scope: self.names.scope().to_owned(),
             call: self.call_text(op, &draft.inputs, &draft.attributes, |graph, value| graph.show(&graph.info(value).r#type)),
             problem,
         })?;
-        while draft.inputs.last() == Some(&None) {
-            draft.inputs.pop();
-        }
         self.imports.entry(since.domain).and_modify(|version| *version = (*version).max(since.version)).or_insert(since.version);
         let name = self.names.node(op);
         let first = self.values.len();
