@@ -181,7 +181,7 @@ impl Checkpoint {
 
 /// Whether there is anything under `path`, a dangling link included: opening that one says what is wrong.
 fn exists(path: &Path) -> bool {
-    plansmith_files::is_file(path) || path.is_symlink() || plansmith_files::metadata(path).is_ok()
+    path.is_symlink() || plansmith_files::metadata(path).is_ok()
 }
 
 fn name_some(names: &[(&str, &str)]) -> String {

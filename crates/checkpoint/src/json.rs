@@ -22,9 +22,13 @@ pub enum JsonError {
     Syntax(#[from] serde_json::Error),
 }
 
-/// Reads the file as text of at most `limit` bytes.
+/// Reads a regular file of at most `limit` bytes; a FIFO or a device could be waited for, or read, without end.
 pub(crate) fn read_limited(path: &Path, limit: u64) -> Result<Vec<u8>, Error> {
-    let size = plansmith_files::metadata(path)?.len();
+    let metadata = plansmith_files::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(Error::NotAFile(path.to_owned()));
+    }
+    let size = metadata.len();
     if size > limit {
         return Err(Error::Json { path: path.to_owned(), source: JsonError::TooLong { size, limit } });
     }

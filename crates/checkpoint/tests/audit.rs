@@ -1,4 +1,5 @@
 //! The audit: hashes as `sha256sum` gives them, positions of what is not finite, and a cache that notices change.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Casts give what torch and numpy give, bit for bit: `tools/make_casts.py` printed the digests.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use plansmith_checkpoint::{Conversion, Error, Overflow, convert};
 use plansmith_files::Digest;

@@ -1,4 +1,5 @@
 //! Folders: single files, shards, indices that lie, and everything that is no checkpoint.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Every file of `testdata/cases/st` gets its verdict, and every refusal its own reason.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::error::Error as _;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,7 @@
 //! Damaged headers and indices: the readers may refuse or accept, but neither panic nor accept ranges that the file does not have.
 //!
 //! Deterministic; `PLANSMITH_MUTATIONS` sets how many are tried on each seed file (default 300).
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 use std::panic::catch_unwind;
 use std::path::Path;

@@ -1,4 +1,5 @@
 //! Converted files: layout, bytes, hash, and the refusal to write what is not finite.
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod common;
 
