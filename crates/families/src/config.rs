@@ -11,12 +11,15 @@ use crate::Error;
 
 /// Keys that no causal language model's inference depends on.
 const IRRELEVANT: &[&str] = &[
+    "_attn_implementation",
     "_attn_implementation_autoset",
+    "_commit_hash",
+    "_flash_attn_2_enabled",
     "_from_model_config",
     "_name_or_path",
     "architectures",
     "attention_dropout",
-    "auto_map",
+    "attn_implementation",
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
@@ -33,6 +36,7 @@ const IRRELEVANT: &[&str] = &[
     "finetuning_task",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "gradient_checkpointing",
     "id2label",
     "initializer_range",
     "is_decoder",
@@ -40,12 +44,17 @@ const IRRELEVANT: &[&str] = &[
     "label2id",
     "length_penalty",
     "max_length",
+    "max_new_tokens",
+    "max_sequence_length",
     "min_length",
+    "min_new_tokens",
+    "model_max_length",
     "model_type",
     "name_or_path",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
+    "num_labels",
     "num_return_sequences",
     "output_attentions",
     "output_hidden_states",
@@ -64,6 +73,7 @@ const IRRELEVANT: &[&str] = &[
     "temperature",
     "tf_legacy_loss",
     "tie_encoder_decoder",
+    "tie_last_hidden_states",
     "tokenizer_class",
     "top_k",
     "top_p",
@@ -81,9 +91,11 @@ const IRRELEVANT: &[&str] = &[
 /// Keys that are harmless at one value only.
 fn is_neutral(key: &str, value: &Value) -> bool {
     match key {
-        "is_encoder_decoder" | "add_cross_attention" | "rope_interleaved" | "use_mrope" | "output_router_logits" => {
+        "add_cross_attention" | "is_encoder_decoder" | "output_router_logits" | "rope_interleaved" | "use_mrope" | "use_sliding_window" => {
             value == &Value::Bool(false)
         }
+        // A class of its own for causal language models may compute anything; a config or tokenizer class may not.
+        "auto_map" => value.as_object().is_some_and(|map| !map.contains_key("AutoModelForCausalLM")),
         "pruned_heads" => value.as_object().is_some_and(Map::is_empty),
         _ => false,
     }
@@ -166,13 +178,18 @@ impl<'a> Config<'a> {
         self.stored(key, "an object", |value| value.as_object().map(|map| Config { map, path, read: RefCell::default() }))
     }
 
-    /// Absent means the class default; `null` is refused, since the class has no `null` there.
-    pub(crate) fn or_default<T>(&self, key: &'static str, stored: Stored<T>, default: T) -> Result<T, Error> {
+    /// The value, `None` where the key is absent; `null` is refused, since the class has no `null` there.
+    pub(crate) fn not_null<T>(&self, key: &'static str, stored: Stored<T>) -> Result<Option<T>, Error> {
         match stored {
-            Stored::Value(value) => Ok(value),
-            Stored::Absent => Ok(default),
+            Stored::Value(value) => Ok(Some(value)),
+            Stored::Absent => Ok(None),
             Stored::Null => Err(self.error(key, "is null, which transformers refuses here")),
         }
+    }
+
+    /// Absent means the class default; `null` is refused, since the class has no `null` there.
+    pub(crate) fn or_default<T>(&self, key: &'static str, stored: Stored<T>, default: T) -> Result<T, Error> {
+        Ok(self.not_null(key, stored)?.unwrap_or(default))
     }
 
     /// Refuses every key that was neither read nor is known to be irrelevant.

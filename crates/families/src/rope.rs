@@ -31,7 +31,7 @@ const DEFAULT_THETA: f64 = 10_000.0;
 pub(crate) fn read(config: &Config<'_>, context: &RopeContext<'_>) -> Result<Rope, Error> {
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
     let scaling = config.object("rope_scaling", "rope_scaling.")?.optional();
-    let top_theta = config.float("rope_theta")?.optional();
+    let top_theta = config.not_null("rope_theta", config.float("rope_theta")?)?;
     let (object, name) = match (parameters, scaling) {
         (Some(_), Some(_)) => return Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
         (Some(object), None) => (Some(object), "rope_parameters"),
@@ -43,13 +43,11 @@ pub(crate) fn read(config: &Config<'_>, context: &RopeContext<'_>) -> Result<Rop
         check_base(config, theta)?;
         return finish(config, Frequencies::new(theta, context.head_dim).inverse(), 1.0);
     };
-    let theta = match (object.float("rope_theta")?, top_theta) {
-        (Stored::Value(inner), Some(outer)) if inner != outer => {
+    let theta = match (object.not_null("rope_theta", object.float("rope_theta")?)?, top_theta) {
+        (Some(inner), Some(outer)) if inner != outer => {
             return Err(config.error("rope_theta", format!("is {outer}, but `{name}.rope_theta` is {inner}")));
         }
-        (Stored::Value(theta), _) | (Stored::Absent, Some(theta)) => theta,
-        (Stored::Absent, None) => DEFAULT_THETA,
-        (Stored::Null, _) => return Err(object.error("rope_theta", "is null")),
+        (inner, outer) => inner.or(outer).unwrap_or(DEFAULT_THETA),
     };
     check_base(&object, theta)?;
     let kind = match (object.text("rope_type")?.optional(), object.text("type")?.optional()) {
@@ -95,7 +93,8 @@ fn positive(object: &Config<'_>, key: &'static str) -> Result<f64, Error> {
 }
 
 fn original_positions(object: &Config<'_>, context: &RopeContext<'_>) -> Result<f64, Error> {
-    Ok(object.size("original_max_position_embeddings")?.optional().unwrap_or(context.max_positions) as f64)
+    let key = "original_max_position_embeddings";
+    Ok(object.or_default(key, object.size(key)?, context.max_positions)? as f64)
 }
 
 /// `theta^(2i / head_dim)`, `[head_dim / 2]`.
@@ -127,14 +126,16 @@ fn llama3(object: &Config<'_>, frequencies: &Frequencies, context: &RopeContext<
     }
     let original = original_positions(object, context)?;
     let (longest, shortest) = ((original / low) as f32, (original / high) as f32);
+    // torch divides a number by a tensor by multiplying with the reciprocal; the blend below would magnify the difference.
+    let divide = |number: f64, by: f32| 1.0 / by * number as f32;
     let scaled = |frequency: f32| {
-        let wavelength = (2.0 * PI) as f32 / frequency;
+        let wavelength = divide(2.0 * PI, frequency);
         if wavelength > longest {
             frequency / factor
         } else if wavelength < shortest {
             frequency
         } else {
-            let smooth = (original as f32 / wavelength - low as f32) / (high - low) as f32;
+            let smooth = (divide(original, wavelength) - low as f32) / (high - low) as f32;
             (1.0 - smooth) * frequency / factor + smooth * frequency
         }
     };
