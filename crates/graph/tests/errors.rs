@@ -44,7 +44,7 @@ fn a_node_that_does_not_fit_names_scope_and_both_shapes() {
         text(g.split(x, 1, &[512, 32])),
         "cannot add `Split(f32[tokens, 576], i64[2], axis=1)` in `/`: axis 1 is 576, the sum of the sizes is 544"
     );
-    assert_eq!(text(g.mul(half, 1e6)), "cannot add `Mul()` in `/`: 1000000.0 cannot be expressed in F16");
+    assert_eq!(text(g.mul(half, 1e6)), "cannot add `Mul(f16[tokens, 576])` in `/`: 1000000.0 cannot be expressed in F16");
     assert_eq!(text(g.softmax(x, 2)), "cannot add `Softmax(f32[tokens, 576], axis=2)` in `/`: axis 2 is outside of a tensor of rank 2");
 }
 

@@ -3,7 +3,7 @@
 use plansmith_tensor::DType;
 
 use crate::error::{Result, Rule};
-use crate::node::{Output, since};
+use crate::node::{Draft, Output, since};
 use crate::shapes::{broadcast, expect_dtype, expect_same, is_float, is_integer};
 use crate::{Dim, Graph, Operand, Value};
 
@@ -93,8 +93,7 @@ impl Graph {
 
     fn binary(&mut self, op: &'static str, version: u32, a: Operand, b: Operand, fold: Fold) -> Result<Value> {
         self.add_node(op, since(version), |g, node| {
-            let (a, b) = g.pair(a, b)?;
-            node.input(a).input(b);
+            let (a, b) = g.pair(node, a, b)?;
             expect_same(g.dtype(a), g.dtype(b))?;
             match op {
                 "Pow" => {
@@ -108,10 +107,14 @@ impl Graph {
         })
     }
 
-    /// Both operands as values: a plain number takes the dtype of the other side.
-    pub(crate) fn pair(&mut self, a: Operand, b: Operand) -> Rule<(Value, Value)> {
-        let dtype = self.dtype_of(&a).or_else(|| self.dtype_of(&b)).ok_or("two plain numbers have no dtype")?;
-        Ok((self.value_of(a, dtype)?, self.value_of(b, dtype)?))
+    /// Both operands as inputs of `node`: a plain number takes the dtype of the other side.
+    pub(crate) fn pair(&mut self, node: &mut Draft, a: Operand, b: Operand) -> Rule<(Value, Value)> {
+        let dtype = self.dtype_of(&a).or_else(|| self.dtype_of(&b)).ok_or("two plain numbers have no dtype; make one a `scalar`")?;
+        let a = self.value_of(a, dtype)?;
+        node.input(a);
+        let b = self.value_of(b, dtype)?;
+        node.input(b);
+        Ok((a, b))
     }
 
     /// The elements of a result, where those of both operands are known; a single element meets each of the other side.

@@ -50,8 +50,7 @@ impl Graph {
 
     fn compare(&mut self, op: &'static str, version: u32, a: Operand, b: Operand) -> Result<Value> {
         self.add_node(op, since(version), |g, node| {
-            let (a, b) = g.pair(a, b)?;
-            node.input(a).input(b);
+            let (a, b) = g.pair(node, a, b)?;
             expect_same(g.dtype(a), g.dtype(b))?;
             if op != "Equal" {
                 expect_dtype(g.dtype(a), "a number", |dtype| dtype != DType::Bool)?;
@@ -106,8 +105,7 @@ impl Graph {
         let (a, b) = (a.into(), b.into());
         self.add_node("Where", since(16), |g, node| {
             node.input(condition);
-            let (a, b) = g.pair(a, b)?;
-            node.input(a).input(b);
+            let (a, b) = g.pair(node, a, b)?;
             expect_dtype(g.dtype(condition), "BOOL (the condition)", |dtype| dtype == DType::Bool)?;
             expect_same(g.dtype(a), g.dtype(b))?;
             let dims = broadcast(&broadcast(&g.dims(condition), &g.dims(a))?, &g.dims(b))?;
