@@ -1,1 +1,55 @@
-//! Profiles, architectures, plan headers and manifests, and the worker protocol.
+//! TensorRT plans from the outside: profiles, architectures, plan headers and manifests, and the client of the worker process.
+//!
+//! Nothing here links C++ or CUDA. [`Worker`] starts the worker executable, which does, and speaks [`protocol`] with it:
+//!
+//! ```no_run
+//! use plansmith_engine::{BuildRequest, Flavor, Lookup, Worker, WorkerPaths};
+//!
+//! # fn main() -> Result<(), plansmith_engine::Error> {
+//! let paths = WorkerPaths::find(Flavor::Rtx, &Lookup::default())?;
+//! let request = BuildRequest::new(
+//!     "onnx/model_fp16.onnx",
+//!     "engines/decode.plan",
+//!     "decode:batch=1,sequence=1,past=0..512..2048".parse()?,
+//!     vec!["sm86".parse()?, "sm89".parse()?],
+//! );
+//! let report = Worker::spawn(&paths)?.build(&request, &mut |event| eprintln!("{event:?}"))?;
+//! println!("{} bytes, {}", report.manifest.plan.bytes, report.manifest.plan.sha256);
+//! # Ok(())
+//! # }
+//! ```
+
+mod architecture;
+mod build;
+mod check;
+mod error;
+mod flavor;
+mod header;
+mod manifest;
+mod model;
+mod paths;
+mod profile;
+pub mod protocol;
+mod session;
+mod shapes;
+mod span;
+mod worker;
+
+pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
+pub use build::{BuildReport, BuildRequest};
+pub use check::{PlanCheck, check_plan, manifest_path};
+pub use error::{Error, NodeError};
+pub use flavor::Flavor;
+pub use header::{PlanHeader, PlanVersion};
+pub use manifest::{
+    Agreement, BuildHost, BuilderSettings, CachePair, FileRecord, Gpu, LibraryRecord, OnnxRecord, PlanManifest, PlanRecord, ProfileRecord,
+    RandomisedAddresses, Reproducibility, SourceRecord, TensorRecord,
+};
+pub use model::{ModelFacts, inspect_model};
+pub use paths::{Lookup, WorkerPaths};
+pub use profile::{Profile, check_profile_names};
+pub use protocol::{Event, Severity};
+pub use session::{CacheEntry, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
+pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes};
+pub use span::Span;
+pub use worker::Worker;

@@ -1,0 +1,53 @@
+//! A plan against its manifest, without a GPU.
+
+use std::path::{Path, PathBuf};
+
+use crate::{Error, FileRecord, PlanHeader, PlanManifest, architecture_bits};
+
+/// What [`check_plan`] found in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanCheck {
+    /// The manifest.
+    pub manifest: PlanManifest,
+    /// What was compared, one line each.
+    pub checked: Vec<String>,
+}
+
+/// Where the manifest of `plan` is: `decode.json` beside `decode.plan`.
+pub fn manifest_path(plan: &Path) -> PathBuf {
+    plan.with_extension("json")
+}
+
+/// Compares size, header and hash of a plan with its manifest, and the manifest with itself.
+///
+/// # Errors
+/// [`Error::PlanMismatch`] with the first thing that differs and both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
+pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
+    let manifest = PlanManifest::read(manifest)?;
+    let differs = |what, found: String, expected: String| {
+        if found == expected { Ok(()) } else { Err(Error::PlanMismatch { path: plan.to_owned(), what, found, expected }) }
+    };
+    let bytes = plansmith_files::metadata(plan)?.len();
+    differs("its size in bytes", bytes.to_string(), manifest.plan.bytes.to_string())?;
+    let header = PlanHeader::read(plan)?;
+    differs("its flavour", header.flavor.to_string(), manifest.flavor.to_string())?;
+    differs("its TensorRT version", header.version.to_string(), manifest.library.version.to_string())?;
+    let bits = architecture_bits(&manifest.architectures);
+    if let Some(found) = header.architecture_bits {
+        differs("its architecture bits", format!("{found:#x}"), format!("{bits:#x}"))?;
+    }
+    if header != manifest.plan.header {
+        differs("its header", format!("{header:?}"), format!("{:?}", manifest.plan.header))?;
+    }
+    differs("its SHA-256", FileRecord::of(plan)?.sha256.to_string(), manifest.plan.sha256.to_string())?;
+    let checked = vec![
+        format!("structure: {bytes} bytes, as the header and the manifest say"),
+        format!("header: {} {} for {}", header.flavor, header.version, list(&header)),
+        format!("SHA-256: {}", manifest.plan.sha256),
+    ];
+    Ok(PlanCheck { manifest, checked })
+}
+
+fn list(header: &PlanHeader) -> String {
+    header.architectures().iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join(", ")
+}

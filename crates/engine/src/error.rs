@@ -1,0 +1,217 @@
+//! The one error of this crate.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{Architecture, Flavor};
+
+/// What TensorRT's parser says about one node.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NodeError {
+    /// Index of the node in the graph; absent where the error is about no node.
+    pub index: Option<u32>,
+    /// Name of the node; may be empty.
+    pub name: String,
+    /// Its operator; may be empty.
+    pub operator: String,
+    /// What is wrong.
+    pub message: String,
+    /// TensorRT's error code, `unsupported node` for example.
+    pub code: String,
+    /// Function, file and line of the parser's source.
+    pub position: String,
+}
+
+impl fmt::Display for NodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(index) = self.index {
+            write!(f, "node {index}")?;
+            if !self.name.is_empty() {
+                write!(f, " `{}`", self.name)?;
+            }
+            if !self.operator.is_empty() {
+                write!(f, " ({})", self.operator)?;
+            }
+            f.write_str(": ")?;
+        }
+        write!(f, "{} [{}; {}]", self.message, self.code, self.position)
+    }
+}
+
+fn listed<T: fmt::Display>(lines: &[T]) -> String {
+    lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+fn named(architectures: &[Architecture]) -> String {
+    architectures.iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join(", ")
+}
+
+/// Why something about plans failed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A profile that cannot be.
+    #[error("profile `{profile}`: {reason}")]
+    Profile {
+        /// Its name, or the text that was to be one.
+        profile: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A profile and a graph that do not fit each other.
+    #[error("profile `{profile}` does not fit the graph: {reason}")]
+    Shapes {
+        /// The profile's name.
+        profile: String,
+        /// Input, axis and both numbers.
+        reason: String,
+    },
+    /// A name that is no architecture.
+    #[error("unknown architecture `{name}`")]
+    UnknownArchitecture {
+        /// As given.
+        name: String,
+        /// One that is spelt alike.
+        nearest: Option<Architecture>,
+    },
+    /// A data-centre GPU that the rtx flavour does not build for.
+    #[error("`{name}` is not an architecture of TensorRT for RTX: TensorRT-RTX has no {architecture}")]
+    ArchitectureOfEnterprise {
+        /// As given.
+        name: String,
+        /// `sm90`, for example.
+        architecture: &'static str,
+    },
+    /// No architecture was named, or one twice.
+    #[error("architectures `{0}`: name each architecture once, and at least one")]
+    Architectures(String),
+    /// A name that is no flavour.
+    #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
+    UnknownFlavor(String),
+    /// A flavour without a worker.
+    #[error("the {0} flavour of TensorRT has no worker yet")]
+    FlavorUnavailable(Flavor),
+    /// An ONNX file that is not fit to be built.
+    #[error("cannot build `{}`: {reason}", path.display())]
+    Model {
+        /// The ONNX file.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The ONNX decoder's error.
+    #[error("cannot read `{}` as ONNX", path.display())]
+    Onnx {
+        /// The ONNX file.
+        path: PathBuf,
+        /// The decoder's error.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A file that is no plan, or not a whole one.
+    #[error("`{}` is not a whole TensorRT plan: {reason}", path.display())]
+    Plan {
+        /// The plan.
+        path: PathBuf,
+        /// What is off.
+        reason: String,
+    },
+    /// A plan that is not the one its manifest describes.
+    #[error("plan `{}` is not what its manifest says: {what} is {found}, the manifest says {expected}", path.display())]
+    PlanMismatch {
+        /// The plan.
+        path: PathBuf,
+        /// What differs.
+        what: &'static str,
+        /// In the plan.
+        found: String,
+        /// In the manifest.
+        expected: String,
+    },
+    /// A manifest that cannot be read.
+    #[error("plan manifest `{}` is not readable", path.display())]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// Line, column and key.
+        #[source]
+        source: serde_json::Error,
+    },
+    /// The worker executable or the libraries are nowhere.
+    #[error("{what} not found; looked at:{}", listed(.looked))]
+    Missing {
+        /// What is missing.
+        what: String,
+        /// Where it was looked for.
+        looked: Vec<String>,
+        /// How to get it, and how to point at it.
+        hint: String,
+    },
+    /// The worker cannot be started, or is not a worker.
+    #[error("TensorRT worker `{}`: {reason}", worker.display())]
+    Spawn {
+        /// The executable.
+        worker: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The worker ended without an answer.
+    #[error("the TensorRT worker died while {doing}: {status}{}", listed(.output))]
+    WorkerDied {
+        /// What it was asked to do.
+        doing: String,
+        /// Exit status or signal.
+        status: String,
+        /// The last lines it printed.
+        output: Vec<String>,
+    },
+    /// What came over the worker's descriptor is not a message.
+    #[error("the TensorRT worker's answer is not understood: {0}")]
+    Protocol(String),
+    /// The parser refuses the graph.
+    #[error("TensorRT cannot parse `{}`:{}", path.display(), listed(.nodes))]
+    Parse {
+        /// The ONNX file.
+        path: PathBuf,
+        /// Everything the parser says.
+        nodes: Vec<NodeError>,
+    },
+    /// The worker refuses or fails; it says why.
+    #[error("{message}{}", listed(.log))]
+    Worker {
+        /// What failed.
+        message: String,
+        /// The library's own words.
+        log: Vec<String>,
+    },
+    /// File access.
+    #[error(transparent)]
+    File(#[from] plansmith_files::Error),
+}
+
+impl Error {
+    /// The next step, to be printed last.
+    pub fn hint(&self) -> Option<String> {
+        let builds_for = || format!("TensorRT-RTX builds for {}", named(&Architecture::ALL));
+        match self {
+            Self::UnknownArchitecture { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`? {}", builds_for())),
+            Self::UnknownArchitecture { nearest: None, .. } | Self::Architectures(_) => Some(builds_for()),
+            Self::ArchitectureOfEnterprise { .. } => Some(format!(
+                "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",
+                builds_for()
+            )),
+            Self::FlavorUnavailable(_) => Some("use `--flavor rtx`".to_owned()),
+            Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
+            Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
+            Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
+                Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
+            }
+            Self::Parse { .. } => Some("export with `--dialect tensorrt`, the form that TensorRT's parser takes".to_owned()),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! What is recorded beside every plan.
+
+use std::path::Path;
+
+use plansmith_files::Digest;
+use plansmith_tensor::{DType, TensorSignature};
+use serde::{Deserialize, Serialize};
+
+use crate::{Architecture, Error, Flavor, PlanHeader, PlanVersion, Profile, TensorShapes};
+
+/// A file by name, size and digest.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileRecord {
+    /// Name without folder.
+    pub name: String,
+    /// Size.
+    pub bytes: u64,
+    /// Of the whole file.
+    pub sha256: Digest,
+}
+
+impl FileRecord {
+    /// Measures and hashes a file.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn of(path: &Path) -> Result<Self, Error> {
+        let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        Ok(Self { name, bytes: plansmith_files::metadata(path)?.len(), sha256: plansmith_files::sha256_file(path)? })
+    }
+}
+
+/// The TensorRT libraries that built a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LibraryRecord {
+    /// As the library itself says.
+    pub version: PlanVersion,
+    /// The builder and runtime.
+    pub core: FileRecord,
+    /// The ONNX parser.
+    pub parser: FileRecord,
+}
+
+/// Builder settings that the bytes of a plan depend on, as read back from the builder.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuilderSettings {
+    /// Types are those of the graph; TensorRT chooses none.
+    pub strongly_typed: bool,
+    /// Whether fp32 products may be rounded to TF32.
+    pub tf32: bool,
+    /// 0 to 5.
+    pub optimization_level: i32,
+    /// Limit of scratch memory; the builder's default where nobody set one.
+    pub workspace_bytes: u64,
+    /// Bits of TensorRT's `BuilderFlag`.
+    pub builder_flags: u32,
+    /// Bits of TensorRT's `OnnxParserFlag`.
+    pub parser_flags: u32,
+}
+
+/// One profile of a plan with the shapes that follow from it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ProfileRecord {
+    /// Name and ranges.
+    pub profile: Profile,
+    /// Every input's shapes.
+    pub inputs: Vec<TensorShapes>,
+}
+
+/// An input or output.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorRecord {
+    /// Its name.
+    pub name: String,
+    /// Its element type by its safetensors name.
+    #[serde(with = "dtype_name")]
+    pub dtype: DType,
+    /// Dimensions; -1 where the profile decides.
+    pub shape: Vec<i64>,
+}
+
+impl TensorRecord {
+    /// As a session's signature names it.
+    pub fn signature(&self) -> TensorSignature {
+        let shape = self.shape.iter().map(|&axis| u64::try_from(axis).map_err(|_| "?".to_owned())).collect();
+        TensorSignature { name: self.name.clone(), dtype: self.dtype, shape }
+    }
+}
+
+/// A cache input and the output that is its next value.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CachePair {
+    /// `past_key_values.0.key`, for example.
+    pub past: String,
+    /// `present.0.key`, for example.
+    pub present: String,
+    /// Both must be bound to one address: the plan updates the cache in place.
+    pub aliased: bool,
+}
+
+/// The graph that a plan was built from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OnnxRecord {
+    /// The graph.
+    pub graph: FileRecord,
+    /// Its external data, sorted by name.
+    pub data: Vec<FileRecord>,
+}
+
+/// The checkpoint that the graph was exported from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SourceRecord {
+    /// Commit of its repository, where known.
+    pub revision: Option<String>,
+    /// Its files.
+    pub files: Vec<FileRecord>,
+}
+
+/// Where a plan was built.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum BuildHost {
+    /// Ahead of time, without a GPU.
+    CpuAot,
+    /// On a GPU.
+    Gpu(Gpu),
+}
+
+/// A GPU that the driver shows.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Gpu {
+    /// `NVIDIA GeForce RTX 4090`, for example.
+    pub name: String,
+    /// Compute capability, `8.9` for example.
+    pub compute: String,
+    /// The CUDA version that the driver supports, `12.8` for example.
+    pub cuda: String,
+    /// Version of the kernel driver, where it can be read.
+    pub driver: Option<String>,
+    /// Bytes of memory.
+    pub memory: u64,
+}
+
+/// Size and digest of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRecord {
+    /// Size of the file.
+    pub bytes: u64,
+    /// Of the whole file.
+    pub sha256: Digest,
+    /// What its header says.
+    pub header: PlanHeader,
+}
+
+/// Whether addresses were randomised while a plan was built: two builds then differ in some hundred bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum RandomisedAddresses {
+    /// Off.
+    Off,
+    /// On, since the system refused to turn it off.
+    On {
+        /// What the system said.
+        reason: String,
+    },
+}
+
+/// What is known about a second build of a plan.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Reproducibility {
+    /// A second build in a process of its own gave the same bytes.
+    Proved {
+        /// State of the address space in both builds.
+        randomised_addresses: RandomisedAddresses,
+    },
+    /// A second build gave other bytes.
+    Differs {
+        /// State of the address space in both builds.
+        randomised_addresses: RandomisedAddresses,
+        /// The second build.
+        second: Digest,
+    },
+    /// Nobody built it twice.
+    NotTried {
+        /// State of the address space in the build.
+        randomised_addresses: RandomisedAddresses,
+    },
+}
+
+/// Whether the plan was executed and agreed with its source.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Agreement {
+    /// It was not executed.
+    NotExecuted {
+        /// Why.
+        reason: String,
+    },
+    /// It agreed.
+    Agree {
+        /// `golden`, `reference` or `both`.
+        oracle: String,
+    },
+    /// It disagreed.
+    Disagree {
+        /// `golden`, `reference` or `both`.
+        oracle: String,
+    },
+}
+
+/// Everything about how a plan came to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanManifest {
+    /// 1.
+    pub schema_version: u32,
+    /// Version of plansmith.
+    pub plansmith: String,
+    /// The flavour of TensorRT.
+    pub flavor: Flavor,
+    /// Its libraries.
+    pub library: LibraryRecord,
+    /// What it runs on.
+    pub architectures: Vec<Architecture>,
+    /// How it was built.
+    pub builder: BuilderSettings,
+    /// Its profiles: one, since a second one can duplicate the weights.
+    pub profiles: Vec<ProfileRecord>,
+    /// Inputs in the graph's order.
+    pub inputs: Vec<TensorRecord>,
+    /// Outputs in the graph's order.
+    pub outputs: Vec<TensorRecord>,
+    /// Cache inputs with the outputs that replace them.
+    pub cache: Vec<CachePair>,
+    /// The graph.
+    pub onnx: OnnxRecord,
+    /// The checkpoint, where the caller named one.
+    pub source: Option<SourceRecord>,
+    /// Where it was built.
+    pub host: BuildHost,
+    /// The plan itself.
+    pub plan: PlanRecord,
+    /// What TensorRT warned of.
+    pub warnings: Vec<String>,
+    /// Whether a second build gave the same bytes.
+    pub reproducible: Reproducibility,
+    /// Whether it was executed and agreed.
+    pub agreement: Agreement,
+}
+
+impl PlanManifest {
+    /// The version of this layout.
+    pub const SCHEMA_VERSION: u32 = 1;
+
+    /// Reads a manifest; a field that is missing or unknown is refused.
+    ///
+    /// # Errors
+    /// [`Error::Manifest`] with line, column and key; [`Error::File`].
+    pub fn read(path: &Path) -> Result<Self, Error> {
+        let refuse = |source| Error::Manifest { path: path.to_owned(), source };
+        let manifest: Self = serde_json::from_str(&plansmith_files::read_to_string(path)?).map_err(refuse)?;
+        if manifest.schema_version != Self::SCHEMA_VERSION {
+            let found = manifest.schema_version;
+            return Err(refuse(serde::de::Error::custom(format!("schema_version is {found}; this plansmith reads {}", Self::SCHEMA_VERSION))));
+        }
+        Ok(manifest)
+    }
+
+    /// Writes it, complete or not at all.
+    ///
+    /// # Errors
+    /// [`Error::File`].
+    pub fn write(&self, path: &Path) -> Result<(), Error> {
+        let refuse = |source| Error::Manifest { path: path.to_owned(), source };
+        let mut text = serde_json::to_string_pretty(self).map_err(refuse)?;
+        text.push('\n');
+        Ok(plansmith_files::write_atomic(path, text.as_bytes())?)
+    }
+}
+
+/// Serialises a dtype by its safetensors name.
+mod dtype_name {
+    use plansmith_tensor::DType;
+    use serde::{Deserialize as _, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(dtype.name())
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}

@@ -1,0 +1,231 @@
+//! The messages.
+
+use std::path::PathBuf;
+
+use plansmith_files::Digest;
+use serde::{Deserialize, Serialize};
+
+use crate::session::NotExecuted;
+use crate::{
+    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses, TensorRecord, TensorShapes,
+};
+
+/// From client to worker.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Request {
+    /// First of all: load the libraries and say who you are.
+    Hello {
+        /// [`super::VERSION`] of the client.
+        protocol: u32,
+        /// The flavour that the client wants.
+        flavor: Flavor,
+        /// Folder of the libraries.
+        libraries: PathBuf,
+    },
+    /// Build a plan; once a process, since what was built before changes the bytes.
+    Build(BuildOrder),
+    /// Open plans of one model for execution; a descriptor of a memory file follows.
+    Open(OpenOrder),
+    /// Run one step.
+    Step(StepOrder),
+    /// Empty the cache.
+    Reset {
+        /// Rows from now on.
+        batch: u64,
+    },
+    /// Copy the cache into the memory file.
+    Cache,
+}
+
+/// From worker to client.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Reply {
+    /// To [`Request::Hello`].
+    Hello(Greeting),
+    /// While something else is under way.
+    Event(Event),
+    /// To [`Request::Build`].
+    Built(BuiltPlan),
+    /// To [`Request::Open`]: the plans can be executed.
+    Opened(Gpu),
+    /// To [`Request::Open`]: they cannot be executed here.
+    NotExecuted(NotExecuted),
+    /// To [`Request::Step`] and [`Request::Cache`].
+    Tensors(Vec<SharedTensor>),
+    /// To [`Request::Reset`].
+    Done,
+    /// To anything: it failed.
+    Failed(Failure),
+}
+
+/// Who the worker is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Greeting {
+    /// [`super::VERSION`] of the worker.
+    pub protocol: u32,
+    /// What it was compiled for.
+    pub flavor: Flavor,
+    /// Version of plansmith that it was compiled from.
+    pub plansmith: String,
+    /// The libraries that it loaded.
+    pub library: LibraryRecord,
+    /// Whether its addresses are randomised.
+    pub randomised_addresses: RandomisedAddresses,
+    /// The first GPU, if there is one.
+    pub gpu: Option<Gpu>,
+}
+
+/// How grave a line of TensorRT's log is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Severity {
+    /// An internal error.
+    Internal,
+    /// An error.
+    Error,
+    /// A warning.
+    Warning,
+    /// Information.
+    Info,
+    /// Details.
+    Verbose,
+}
+
+/// What happens during a build.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Event {
+    /// A line of TensorRT's log.
+    Log {
+        /// How grave.
+        severity: Severity,
+        /// The line.
+        text: String,
+    },
+    /// A phase began: `parse`, `build`, `write`, or one of TensorRT's own below `build`.
+    PhaseStarted {
+        /// Its name.
+        phase: String,
+        /// The phase that it belongs to.
+        parent: Option<String>,
+        /// How many steps it has.
+        steps: u32,
+    },
+    /// Steps of a phase are done.
+    PhaseAt {
+        /// Its name.
+        phase: String,
+        /// How many steps are done.
+        done: u32,
+    },
+    /// A phase ended.
+    PhaseEnded {
+        /// Its name.
+        phase: String,
+    },
+}
+
+/// What to build.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuildOrder {
+    /// The graph; absolute.
+    pub onnx: PathBuf,
+    /// Folder in which the worker leaves the plan under a partial name; without it, only the plan's digest is wanted.
+    pub folder: Option<PathBuf>,
+    /// What the plan is for.
+    pub architectures: Vec<Architecture>,
+    /// Every input's shapes.
+    pub inputs: Vec<TensorShapes>,
+}
+
+/// A plan that was built.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltPlan {
+    /// Where it lies, synced and locked until the worker ends; to be renamed by the client.
+    pub partial: Option<PathBuf>,
+    /// Its size.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: Digest,
+    /// Settings, read back.
+    pub builder: BuilderSettings,
+    /// Inputs as the parser made them.
+    pub inputs: Vec<TensorRecord>,
+    /// Outputs as the parser made them.
+    pub outputs: Vec<TensorRecord>,
+    /// Cache inputs with their outputs.
+    pub cache: Vec<CachePair>,
+    /// Warnings of parser and builder.
+    pub warnings: Vec<String>,
+    /// Milliseconds of parsing.
+    pub parse_ms: u64,
+    /// Milliseconds of building.
+    pub build_ms: u64,
+    /// Largest resident size of the worker, in bytes.
+    pub peak_bytes: u64,
+}
+
+/// Plans of one model to execute.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenOrder {
+    /// For each step the first whose profile fits is used.
+    pub plans: Vec<PlanOrder>,
+    /// What the client checked already.
+    pub checked: Vec<String>,
+}
+
+/// One of them.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanOrder {
+    /// The plan; absolute.
+    pub path: PathBuf,
+    /// Its manifest.
+    pub manifest: PlanManifest,
+}
+
+/// One step: `input_ids`, `attention_mask`, `position_ids` lie in the memory file one after the other, int64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StepOrder {
+    /// Rows.
+    pub batch: u64,
+    /// New tokens a row.
+    pub sequence: u64,
+    /// Tokens a row before the step.
+    pub past: u64,
+}
+
+/// A tensor in the memory file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SharedTensor {
+    /// Name, dtype and shape.
+    pub tensor: TensorRecord,
+    /// Its first byte.
+    pub offset: u64,
+    /// Its size.
+    pub bytes: u64,
+}
+
+/// Why the worker could not.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub enum Failure {
+    /// The parser refuses the graph.
+    Parse {
+        /// Everything it says.
+        nodes: Vec<NodeError>,
+    },
+    /// Anything else.
+    Other {
+        /// What failed.
+        message: String,
+        /// The library's own words.
+        log: Vec<String>,
+    },
+}

@@ -1,0 +1,247 @@
+//! Plans of one model being executed in a worker, with the cache staying there.
+
+use std::fs::File;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::FileExt as _;
+use std::path::{Path, PathBuf};
+
+use plansmith_tensor::{DType, Signature};
+use rustix::fs::MemfdFlags;
+use serde::{Deserialize, Serialize};
+
+use crate::protocol::{self, OpenOrder, PlanOrder, Reply, Request, SharedTensor, StepOrder};
+use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path};
+
+/// Why plans were not executed, and what could be checked nevertheless.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct NotExecuted {
+    /// What was checked and found right, one line each.
+    pub checked: Vec<String>,
+    /// Why the plans cannot be executed here.
+    pub why: String,
+}
+
+/// What [`PlanSession::open`] gives.
+#[derive(Debug)]
+pub enum Opened {
+    /// The plans can be executed.
+    Session(Box<PlanSession>),
+    /// They cannot; they were checked as far as that goes.
+    NotExecuted(NotExecuted),
+}
+
+/// A tensor's bytes, little-endian, row-major.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TensorBytes {
+    /// Element type.
+    pub dtype: DType,
+    /// Dimensions.
+    pub shape: Vec<u64>,
+    /// `dtype.tensor_bytes(shape)` bytes.
+    pub bytes: Vec<u8>,
+}
+
+/// The input of one step; all arrays are row-major int64.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepTokens<'a> {
+    /// Rows.
+    pub batch: u64,
+    /// New tokens a row.
+    pub sequence: u64,
+    /// `[batch, sequence]`.
+    pub input_ids: &'a [i64],
+    /// `[batch, past + sequence]`.
+    pub attention_mask: &'a [i64],
+    /// `[batch, sequence]`.
+    pub position_ids: &'a [i64],
+}
+
+/// `logits`: `[batch, sequence, vocab]`, or `[batch, 1, vocab]` where the graph gives only the last attended position.
+pub type StepLogits = TensorBytes;
+
+/// One tensor of the cache: name of the input that it will be, `[batch, kv_heads, past, head_dim]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheEntry {
+    /// `past_key_values.0.key`, for example.
+    pub name: String,
+    /// Its contents.
+    pub tensor: TensorBytes,
+}
+
+/// Plans of one model (one profile each) that share one cache.
+#[derive(Debug)]
+pub struct PlanSession {
+    worker: Worker,
+    memory: File,
+    gpu: Gpu,
+    signature: Signature,
+    profiles: Vec<Profile>,
+    batch: u64,
+    past: u64,
+}
+
+impl PlanSession {
+    /// Checks plans against the manifests beside them and opens them on the first GPU.
+    ///
+    /// Where several fit a step, the first does it; so prefill and decode can have a plan each.
+    ///
+    /// # Errors
+    /// Those of [`check_plan`]; the plans are not of one model; the worker fails; TensorRT refuses the plan for a reason other than that
+    /// there is no GPU.
+    pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
+        let mut orders: Vec<PlanOrder> = Vec::new();
+        let mut checked = Vec::new();
+        for plan in plans {
+            let check = check_plan(plan, &manifest_path(plan))?;
+            let prefix = plan.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            checked.extend(check.checked.into_iter().map(|line| format!("{prefix}: {line}")));
+            if let Some(first) = orders.first() {
+                same_model(&first.manifest, plan, &check.manifest)?;
+            }
+            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest });
+        }
+        let Some(first) = orders.first() else {
+            return Err(Error::Protocol("no plan was given to open".to_owned()));
+        };
+        let records = |tensors: &[crate::TensorRecord]| tensors.iter().map(crate::TensorRecord::signature).collect();
+        let signature = Signature { inputs: records(&first.manifest.inputs), outputs: records(&first.manifest.outputs) };
+        let profiles = orders.iter().flat_map(|order| &order.manifest.profiles).map(|record| record.profile.clone()).collect();
+        let mut worker = Worker::spawn(paths)?;
+        let memory = rustix::fs::memfd_create("plansmith-tensors", MemfdFlags::CLOEXEC)
+            .map_err(|error| Error::Protocol(format!("no memory file: {error}")))?;
+        worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked }))?;
+        protocol::send_descriptor(worker.stream()?, memory.as_fd())?;
+        match worker.wait("opening a plan", &mut |_| {})? {
+            Reply::Opened(gpu) => {
+                let memory = File::from(memory);
+                Ok(Opened::Session(Box::new(Self { worker, memory, gpu, signature, profiles, batch: 0, past: 0 })))
+            }
+            Reply::NotExecuted(reason) => Ok(Opened::NotExecuted(reason)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The GPU it runs on.
+    pub fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
+    /// Inputs and outputs, open axes named `?`.
+    pub fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    /// The profiles of its plans, in order of preference.
+    pub fn profiles(&self) -> &[Profile] {
+        &self.profiles
+    }
+
+    /// Tokens a row in the cache.
+    pub fn past(&self) -> u64 {
+        self.past
+    }
+
+    /// Empties the cache and sets the number of rows.
+    ///
+    /// # Errors
+    /// The worker fails.
+    pub fn reset(&mut self, batch: u64) -> Result<(), Error> {
+        self.worker.send("resetting", &Request::Reset { batch })?;
+        match self.worker.wait("resetting", &mut |_| {})? {
+            Reply::Done => {
+                (self.batch, self.past) = (batch, 0);
+                Ok(())
+            }
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Appends tokens after what each row already holds; gives `logits`.
+    ///
+    /// # Errors
+    /// The arrays do not fit each other, the cache or any profile; the worker fails.
+    pub fn step(&mut self, tokens: &StepTokens<'_>) -> Result<StepLogits, Error> {
+        let StepTokens { batch, sequence, .. } = *tokens;
+        let past = self.past;
+        if batch != self.batch {
+            return Err(Error::Protocol(format!("a step of {batch} rows; the cache has {}: reset it first", self.batch)));
+        }
+        if !self.profiles.iter().any(|profile| profile.fits(batch, sequence, past)) {
+            let profiles: Vec<_> = self.profiles.iter().map(ToString::to_string).collect();
+            let profiles = profiles.join("; ");
+            return Err(Error::Protocol(format!("no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}")));
+        }
+        let mut bytes = Vec::new();
+        for (name, array, expected) in [
+            ("input_ids", tokens.input_ids, batch * sequence),
+            ("attention_mask", tokens.attention_mask, batch * (past + sequence)),
+            ("position_ids", tokens.position_ids, batch * sequence),
+        ] {
+            if array.len() as u64 != expected {
+                let found = array.len();
+                return Err(Error::Protocol(format!(
+                    "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
+                )));
+            }
+            bytes.extend(array.iter().flat_map(|value| value.to_le_bytes()));
+        }
+        let io = |error| Error::Protocol(format!("memory file: {error}"));
+        if self.memory.metadata().map_err(io)?.len() < bytes.len() as u64 {
+            self.memory.set_len(bytes.len() as u64).map_err(io)?;
+        }
+        self.memory.write_all_at(&bytes, 0).map_err(io)?;
+        let tensors = self.tensors("running a step", &Request::Step(StepOrder { batch, sequence, past }))?;
+        self.past += sequence;
+        match <[CacheEntry; 1]>::try_from(tensors) {
+            Ok([logits]) => Ok(logits.tensor),
+            Err(tensors) => Err(Error::Protocol(format!("a step gave {} tensors instead of logits", tensors.len()))),
+        }
+    }
+
+    /// Copies the cache out, in the order of the graph's inputs; empty before the first step.
+    ///
+    /// # Errors
+    /// The worker fails.
+    pub fn cache(&mut self) -> Result<Vec<CacheEntry>, Error> {
+        self.tensors("copying the cache", &Request::Cache)
+    }
+
+    fn tensors(&mut self, doing: &str, request: &Request) -> Result<Vec<CacheEntry>, Error> {
+        self.worker.send(doing, request)?;
+        let tensors = match self.worker.wait(doing, &mut |_| {})? {
+            Reply::Tensors(tensors) => tensors,
+            other => return Err(unexpected(&other)),
+        };
+        tensors.into_iter().map(|shared| self.copy(shared)).collect()
+    }
+
+    fn copy(&self, shared: SharedTensor) -> Result<CacheEntry, Error> {
+        let SharedTensor { tensor, offset, bytes } = shared;
+        let refuse = || Error::Protocol(format!("tensor `{}` of {:?} does not have {bytes} bytes", tensor.name, tensor.shape));
+        let shape = tensor.shape.iter().map(|&axis| u64::try_from(axis)).collect::<Result<Vec<_>, _>>().map_err(|_| refuse())?;
+        if tensor.dtype.tensor_bytes(&shape) != Some(bytes) {
+            return Err(refuse());
+        }
+        let mut copy = vec![0; usize::try_from(bytes).map_err(|_| refuse())?];
+        self.memory.read_exact_at(&mut copy, offset).map_err(|error| Error::Protocol(format!("memory file: {error}")))?;
+        Ok(CacheEntry { name: tensor.name, tensor: TensorBytes { dtype: tensor.dtype, shape, bytes: copy } })
+    }
+}
+
+fn same_model(first: &PlanManifest, plan: &Path, other: &PlanManifest) -> Result<(), Error> {
+    if first.onnx == other.onnx && first.inputs == other.inputs && first.outputs == other.outputs {
+        return Ok(());
+    }
+    Err(Error::PlanMismatch {
+        path: plan.to_owned(),
+        what: "the SHA-256 of its graph",
+        found: other.onnx.graph.sha256.to_string(),
+        expected: format!("{} (the first plan's)", first.onnx.graph.sha256),
+    })
+}
+
+pub(crate) fn unexpected(reply: &Reply) -> Error {
+    let text = format!("{reply:?}");
+    Error::Protocol(format!("an unexpected answer: {}", text.chars().take(200).collect::<String>()))
+}

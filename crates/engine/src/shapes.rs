@@ -1,0 +1,186 @@
+//! The shape of every graph input in a profile.
+
+use plansmith_tensor::TensorSignature;
+use serde::{Deserialize, Serialize};
+
+use crate::{Error, Profile, Span};
+
+/// No GPU that the rtx flavour builds for has more memory (GB10: 128 GiB).
+pub const MEMORY_LIMIT: u64 = 128 << 30;
+
+/// Minimum, optimum and maximum shape of one input.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TensorShapes {
+    /// The input's name.
+    pub name: String,
+    /// Smallest.
+    pub min: Vec<u64>,
+    /// The one that kernels are chosen for.
+    pub opt: Vec<u64>,
+    /// Largest.
+    pub max: Vec<u64>,
+}
+
+/// What an axis of an input counts.
+#[derive(Debug, Clone, Copy)]
+enum Axis {
+    Batch,
+    Sequence,
+    Past,
+    Total,
+    /// The graph says how much: key/value heads, elements a head.
+    Given(&'static str),
+}
+
+impl Axis {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Batch => "batch",
+            Self::Sequence => "sequence",
+            Self::Past => "past",
+            Self::Total => "past + sequence",
+            Self::Given(name) => name,
+        }
+    }
+
+    fn span(self, profile: &Profile) -> Option<Span> {
+        match self {
+            Self::Batch => Some(profile.batch()),
+            Self::Sequence => Some(profile.sequence()),
+            Self::Past => Some(profile.past()),
+            Self::Total => Some(profile.total()),
+            Self::Given(_) => None,
+        }
+    }
+}
+
+const TOKENS: &[Axis] = &[Axis::Batch, Axis::Sequence];
+const MASK: &[Axis] = &[Axis::Batch, Axis::Total];
+const CACHE: &[Axis] = &[Axis::Batch, Axis::Given("key/value heads"), Axis::Past, Axis::Given("head size")];
+
+fn axes_of(name: &str) -> Option<&'static [Axis]> {
+    match name {
+        "input_ids" | "position_ids" => Some(TOKENS),
+        "attention_mask" => Some(MASK),
+        _ => {
+            let (layer, part) = name.strip_prefix("past_key_values.")?.split_once('.')?;
+            (layer.parse::<u32>().is_ok() && matches!(part, "key" | "value")).then_some(CACHE)
+        }
+    }
+}
+
+/// Shapes of `inputs` in `profile`, by the contract's names: `input_ids` and `position_ids` `[batch, sequence]`,
+/// `attention_mask` `[batch, past + sequence]`, `past_key_values.N.key` and `.value` `[batch, kv_heads, past, head_dim]`.
+///
+/// # Errors
+/// [`Error::Shapes`]: an input has another name or rank, leaves heads or head size open, or fixes an axis at a
+/// number that is not the profile's; the largest shapes need more memory than any GPU of this flavour has.
+pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature]) -> Result<Vec<TensorShapes>, Error> {
+    let refuse = |reason: String| Error::Shapes { profile: profile.name().to_owned(), reason };
+    if inputs.is_empty() {
+        return Err(refuse("the graph has no inputs".to_owned()));
+    }
+    let mut shapes = Vec::with_capacity(inputs.len());
+    let mut bytes = 0_u64;
+    for input in inputs {
+        let tensor = shapes_of(profile, input).map_err(refuse)?;
+        let size = input.dtype.tensor_bytes(&tensor.max);
+        // What is read from the cache is written again as `present`.
+        let size = size.and_then(|size| if input.name.starts_with("past") { size.checked_mul(2) } else { Some(size) });
+        bytes = bytes.saturating_add(size.unwrap_or(u64::MAX));
+        if bytes > MEMORY_LIMIT {
+            return Err(refuse(format!(
+                "inputs and cache at the maximum need more than {} GiB with `{}` {:?}; no GPU of this flavour has that",
+                MEMORY_LIMIT >> 30,
+                tensor.name,
+                tensor.max,
+            )));
+        }
+        shapes.push(tensor);
+    }
+    Ok(shapes)
+}
+
+fn shapes_of(profile: &Profile, input: &TensorSignature) -> Result<TensorShapes, String> {
+    let name = &input.name;
+    let Some(axes) = axes_of(name) else {
+        return Err(format!(
+            "the graph's input `{name}` is none that a profile describes: input_ids, attention_mask, position_ids, past_key_values.N.key/value"
+        ));
+    };
+    if axes.len() != input.shape.len() {
+        return Err(format!("the graph's input `{name}` has {} axes; {} were expected", input.shape.len(), axes.len()));
+    }
+    let mut tensor = TensorShapes { name: name.clone(), min: Vec::new(), opt: Vec::new(), max: Vec::new() };
+    for (index, (axis, fixed)) in axes.iter().zip(&input.shape).enumerate() {
+        let [min, opt, max] = match (axis.span(profile), fixed) {
+            (None, Err(_)) => return Err(format!("the graph leaves axis {index} of `{name}` ({}) open", axis.name())),
+            (None, Ok(fixed)) => [*fixed; 3],
+            (Some(span), Ok(fixed)) if span.to_array() != [*fixed; 3] => {
+                return Err(format!("the graph fixes axis {index} of `{name}` at {fixed}; the profile says {} = {span}", axis.name()));
+            }
+            (Some(span), _) => span.to_array(),
+        };
+        if max > i32::MAX as u64 {
+            return Err(format!("axis {index} of `{name}` ({}) reaches {max}; TensorRT's limit is {}", axis.name(), i32::MAX));
+        }
+        tensor.min.push(min);
+        tensor.opt.push(opt);
+        tensor.max.push(max);
+    }
+    Ok(tensor)
+}
+
+#[cfg(test)]
+mod tests {
+    use plansmith_tensor::DType;
+
+    use super::*;
+
+    fn input(name: &str, dtype: DType, shape: &[i64]) -> TensorSignature {
+        let shape = shape.iter().map(|&axis| u64::try_from(axis).map_err(|_| "open".to_owned())).collect();
+        TensorSignature { name: name.to_owned(), dtype, shape }
+    }
+
+    fn decoder() -> Vec<TensorSignature> {
+        vec![
+            input("input_ids", DType::I64, &[-1, -1]),
+            input("attention_mask", DType::I64, &[-1, -1]),
+            input("position_ids", DType::I64, &[-1, -1]),
+            input("past_key_values.0.key", DType::F16, &[-1, 3, -1, 64]),
+            input("past_key_values.0.value", DType::F16, &[-1, 3, -1, 64]),
+        ]
+    }
+
+    #[test]
+    fn every_input_follows_the_profile() {
+        let profile = "p:batch=1..2..4,sequence=1..128..1024,past=0..512..2048".parse().unwrap();
+        let shapes = input_shapes(&profile, &decoder()).unwrap();
+        assert_eq!(shapes[0].opt, [2, 128]);
+        assert_eq!((&shapes[1].min, &shapes[1].opt, &shapes[1].max), (&vec![1, 1], &vec![2, 640], &vec![4, 3072]));
+        assert_eq!((&shapes[4].min, &shapes[4].max), (&vec![1, 3, 0, 64], &vec![4, 3, 2048, 64]));
+    }
+
+    #[test]
+    fn what_does_not_fit_is_refused_by_name() {
+        let profile = "p:batch=1,sequence=1,past=0..512..2048".parse().unwrap();
+        let refusal = |change: TensorSignature| input_shapes(&profile, &[change]).unwrap_err().to_string();
+        assert!(refusal(input("inputs_embeds", DType::F16, &[-1, -1, 64])).contains("`inputs_embeds`"));
+        assert!(refusal(input("past_key_values.x.key", DType::F16, &[-1, 3, -1, 64])).contains("past_key_values.x.key"));
+        assert!(refusal(input("input_ids", DType::I64, &[-1])).contains("has 1 axes; 2"));
+        assert!(refusal(input("past_key_values.0.key", DType::F16, &[-1, 3, -1, -1])).contains("(head size) open"));
+        let fixed = refusal(input("input_ids", DType::I64, &[2, -1]));
+        assert!(fixed.contains("fixes axis 0 of `input_ids` at 2; the profile says batch = 1"), "{fixed}");
+    }
+
+    #[test]
+    fn absurd_maxima_are_refused_before_anything_is_built() {
+        let profile = "p:batch=1,sequence=1,past=0..1..2147483647".parse().unwrap();
+        let error = input_shapes(&profile, &decoder()).unwrap_err().to_string();
+        assert!(error.contains("2147483648") || error.contains("128 GiB"), "{error}");
+        let profile = "p:batch=1..1..100000,sequence=1,past=0..512..2048".parse().unwrap();
+        let error = input_shapes(&profile, &decoder()).unwrap_err().to_string();
+        assert!(error.contains("128 GiB") && error.contains("[100000, 3, 2048, 64]"), "{error}");
+    }
+}

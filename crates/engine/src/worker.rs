@@ -1,0 +1,281 @@
+//! The client's side of a worker process.
+
+use std::fs::File;
+use std::io::{Read as _, Seek as _};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus};
+use std::time::{Duration, Instant};
+
+use rustix::fs::MemfdFlags;
+
+use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
+use crate::session::unexpected;
+use crate::{
+    Agreement, BuildHost, BuildReport, BuildRequest, Error, PlanHeader, PlanManifest, PlanRecord, ProfileRecord, Reproducibility,
+    WorkerPaths, input_shapes, inspect_model, manifest_path,
+};
+
+/// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
+#[derive(Debug)]
+pub struct Worker {
+    paths: WorkerPaths,
+    greeting: Greeting,
+    process: Process,
+}
+
+/// The process and the two files that tie it to us.
+#[derive(Debug)]
+struct Process {
+    child: Child,
+    /// Closed first when dropped: the worker ends then.
+    stream: Option<UnixStream>,
+    /// What it prints, libraries included.
+    output: File,
+}
+
+/// How long a worker may take to load its libraries.
+const GREETING_TIME: Duration = Duration::from_secs(60);
+
+impl Worker {
+    /// Starts the worker and has it load its libraries.
+    ///
+    /// # Errors
+    /// [`Error::Spawn`]: it cannot be started or is no worker of this version and flavour. [`Error::Worker`]: it cannot load the libraries.
+    pub fn spawn(paths: &WorkerPaths) -> Result<Self, Error> {
+        let refuse = |reason: String| Error::Spawn { worker: paths.worker.clone(), reason };
+        let system = |error: std::io::Error| refuse(format!("cannot be started: {error}"));
+        let (ours, theirs) = UnixStream::pair().map_err(system)?;
+        let output: OwnedFd = rustix::fs::memfd_create("plansmith-worker-output", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
+        let output = File::from(output);
+        let child = Command::new(&paths.worker)
+            .stdin(OwnedFd::from(theirs))
+            .stdout(output.try_clone().map_err(system)?)
+            .stderr(output.try_clone().map_err(system)?)
+            .spawn()
+            .map_err(system)?;
+        let mut process = Process { child, stream: Some(ours), output };
+        let hello = Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor, libraries: paths.libraries.clone() };
+        process.send("starting", &hello)?;
+        process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
+        let greeting = match process.wait("starting", &mut |_| {})? {
+            Reply::Hello(greeting) => greeting,
+            other => return Err(unexpected(&other)),
+        };
+        process.stream()?.set_read_timeout(None).map_err(system)?;
+        if (greeting.protocol, greeting.flavor) != (protocol::VERSION, paths.flavor) {
+            return Err(refuse(format!(
+                "speaks protocol {} for {}; this plansmith speaks {} and wants {}",
+                greeting.protocol,
+                greeting.flavor,
+                protocol::VERSION,
+                paths.flavor
+            )));
+        }
+        Ok(Self { paths: paths.clone(), greeting, process })
+    }
+
+    /// Who it is, and what it loaded.
+    pub fn greeting(&self) -> &Greeting {
+        &self.greeting
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.process.child.id()
+    }
+
+    /// Builds a plan and its manifest; both appear complete or not at all. The worker ends with it: what was built before in one process
+    /// changes the bytes of the next plan.
+    ///
+    /// # Errors
+    /// [`Error::Model`], [`Error::Shapes`], [`Error::Architectures`] before TensorRT is asked; [`Error::Parse`] with every node that it
+    /// refuses; [`Error::Worker`] with its log; [`Error::WorkerDied`]; [`Error::File`].
+    pub fn build(mut self, request: &BuildRequest, progress: &mut dyn FnMut(Event)) -> Result<BuildReport, Error> {
+        request.check_architectures()?;
+        let model = inspect_model(&request.onnx)?;
+        let inputs = input_shapes(&request.profile, &model.signature.inputs)?;
+        let onnx = model.record()?;
+        let folder = match request.output.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        plansmith_files::create_dir_all(folder)?;
+        let order = BuildOrder {
+            onnx: model.path,
+            folder: Some(plansmith_files::canonicalize(folder)?),
+            architectures: request.architectures.clone(),
+            inputs,
+        };
+        let built = self.run_build(&order, progress)?;
+        let Some(partial) = &built.partial else {
+            return Err(Error::Protocol("a plan was built but left nowhere".to_owned()));
+        };
+        let header = PlanHeader::read(partial)?;
+        let mut wanted = request.architectures.clone();
+        wanted.sort_unstable();
+        if header.architectures() != wanted || header.version != self.greeting.library.version {
+            let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
+            return Err(Error::Plan { path: partial.clone(), reason });
+        }
+        let reproducible = if request.prove_reproducible {
+            self.prove(order.clone(), &built, progress)?
+        } else {
+            Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }
+        };
+        let manifest = PlanManifest {
+            schema_version: PlanManifest::SCHEMA_VERSION,
+            plansmith: env!("CARGO_PKG_VERSION").to_owned(),
+            flavor: self.paths.flavor,
+            library: self.greeting.library.clone(),
+            architectures: wanted,
+            builder: built.builder.clone(),
+            profiles: vec![ProfileRecord { profile: request.profile.clone(), inputs: order.inputs }],
+            inputs: built.inputs.clone(),
+            outputs: built.outputs.clone(),
+            cache: built.cache.clone(),
+            onnx,
+            source: request.source.clone(),
+            host: self.greeting.gpu.clone().map_or(BuildHost::CpuAot, BuildHost::Gpu),
+            plan: PlanRecord { bytes: built.bytes, sha256: built.sha256, header },
+            warnings: built.warnings.clone(),
+            reproducible,
+            agreement: Agreement::NotExecuted { reason: "built, not yet verified".to_owned() },
+        };
+        // The plan comes last: with it the pair is whole.
+        let manifest_path = manifest_path(&request.output);
+        manifest.write(&manifest_path)?;
+        plansmith_files::rename(partial, &request.output)?;
+        plansmith_files::open(folder)?.sync_all().map_err(|error| plansmith_files::Error::new("sync folder", folder, error))?;
+        Ok(BuildReport {
+            plan: request.output.clone(),
+            manifest_path,
+            manifest,
+            parse: Duration::from_millis(built.parse_ms),
+            build: Duration::from_millis(built.build_ms),
+            peak_bytes: built.peak_bytes,
+        })
+    }
+
+    fn run_build(&mut self, order: &BuildOrder, progress: &mut dyn FnMut(Event)) -> Result<BuiltPlan, Error> {
+        let doing = format!("building from `{}`", order.onnx.display());
+        self.send(&doing, &Request::Build(order.clone()))?;
+        match self.wait(&doing, progress) {
+            Ok(Reply::Built(built)) => Ok(built),
+            Ok(other) => Err(unexpected(&other)),
+            Err(Error::Parse { nodes, .. }) => Err(Error::Parse { path: order.onnx.clone(), nodes }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Builds once more, in a process of its own, keeping only the digest.
+    fn prove(&self, order: BuildOrder, first: &BuiltPlan, progress: &mut dyn FnMut(Event)) -> Result<Reproducibility, Error> {
+        let mut second = Self::spawn(&self.paths)?;
+        let built = second.run_build(&BuildOrder { folder: None, ..order }, progress)?;
+        let randomised_addresses = second.greeting.randomised_addresses.clone();
+        Ok(if built.sha256 == first.sha256 {
+            Reproducibility::Proved { randomised_addresses }
+        } else {
+            Reproducibility::Differs { randomised_addresses, second: built.sha256 }
+        })
+    }
+
+    pub(crate) fn send(&mut self, doing: &str, request: &Request) -> Result<(), Error> {
+        self.process.send(doing, request)
+    }
+
+    pub(crate) fn wait(&mut self, doing: &str, progress: &mut dyn FnMut(Event)) -> Result<Reply, Error> {
+        self.process.wait(doing, progress)
+    }
+
+    pub(crate) fn stream(&self) -> Result<&UnixStream, Error> {
+        self.process.stream()
+    }
+}
+
+impl Process {
+    fn stream(&self) -> Result<&UnixStream, Error> {
+        self.stream.as_ref().ok_or_else(|| Error::Protocol("the worker was let go".to_owned()))
+    }
+
+    fn send(&mut self, doing: &str, request: &Request) -> Result<(), Error> {
+        let mut stream = self.stream()?;
+        // A worker that is gone is worth more words than a broken pipe.
+        protocol::send(&mut stream, request).map_err(|error| if self.ended() { self.died(doing) } else { error })
+    }
+
+    /// The next reply that is no event.
+    fn wait(&mut self, doing: &str, progress: &mut dyn FnMut(Event)) -> Result<Reply, Error> {
+        loop {
+            let mut stream = self.stream()?;
+            match protocol::receive(&mut stream) {
+                Ok(Some(Reply::Event(event))) => progress(event),
+                Ok(Some(Reply::Failed(Failure::Parse { nodes }))) => return Err(Error::Parse { path: Default::default(), nodes }),
+                Ok(Some(Reply::Failed(Failure::Other { message, log }))) => return Err(Error::Worker { message, log }),
+                Ok(Some(reply)) => return Ok(reply),
+                Ok(None) => return Err(self.died(doing)),
+                Err(error) => return Err(if self.ended() { self.died(doing) } else { error }),
+            }
+        }
+    }
+
+    fn ended(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(Some(_)))
+    }
+
+    fn died(&mut self, doing: &str) -> Error {
+        let status = self.end().map_or_else(|| "it does not end".to_owned(), |status| status.to_string());
+        Error::WorkerDied { doing: doing.to_owned(), status, output: self.last_lines() }
+    }
+
+    /// Closes our end and waits for the worker, for a while patiently.
+    fn end(&mut self) -> Option<ExitStatus> {
+        self.stream = None;
+        let start = Instant::now();
+        while start.elapsed() < Duration::from_secs(5) {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Err(_) => return None,
+            }
+        }
+        self.child.kill().ok()?;
+        self.child.wait().ok()
+    }
+
+    fn last_lines(&mut self) -> Vec<String> {
+        let mut bytes = Vec::new();
+        let read = self.output.rewind().and_then(|()| self.output.read_to_end(&mut bytes));
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<_> = text.lines().map(str::to_owned).collect();
+        match read {
+            Ok(_) => lines[lines.len().saturating_sub(20)..].to_vec(),
+            Err(error) => vec![format!("its output cannot be read: {error}")],
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Flavor;
+
+    fn paths(worker: &str) -> WorkerPaths {
+        WorkerPaths { flavor: Flavor::Rtx, worker: worker.into(), libraries: "/nowhere".into() }
+    }
+
+    #[test]
+    fn a_program_that_is_no_worker_is_told_apart() {
+        let error = Worker::spawn(&paths("/nowhere/worker")).unwrap_err().to_string();
+        assert!(error.contains("`/nowhere/worker`: cannot be started: No such file"), "{error}");
+        let error = Worker::spawn(&paths("/bin/true")).unwrap_err().to_string();
+        assert!(error.contains("died while starting: exit status: 0"), "{error}");
+    }
+}

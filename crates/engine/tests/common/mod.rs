@@ -1,0 +1,34 @@
+//! What the tests of models and workers share.
+#![allow(dead_code, reason = "each test program uses a part")]
+
+use std::path::{Path, PathBuf};
+
+use plansmith_engine::{Flavor, Lookup, WorkerPaths};
+
+/// Made by `tools/make_engine_testdata.py`.
+pub(crate) fn testdata(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/engine").join(name)
+}
+
+/// The worker and libraries that the environment names.
+pub(crate) fn paths() -> WorkerPaths {
+    WorkerPaths::find(Flavor::Rtx, &Lookup::default()).unwrap()
+}
+
+/// A copy of the test decoder in a folder of its own below `parent`.
+pub(crate) fn decoder_in(parent: &Path, folder: &str) -> PathBuf {
+    let folder = parent.join(folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    for name in ["decoder.onnx", "decoder.data"] {
+        std::fs::copy(testdata(name), folder.join(name)).unwrap();
+    }
+    folder.join("decoder.onnx")
+}
+
+/// Names in a folder, sorted.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<_> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    names
+}
