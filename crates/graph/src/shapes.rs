@@ -2,8 +2,8 @@
 
 use plansmith_tensor::DType;
 
-use crate::Dim;
 use crate::error::Rule;
+use crate::{Dim, Graph};
 
 /// `axis` counted from the end where negative.
 pub(crate) fn axis_of(axis: i64, rank: usize) -> Rule<usize> {
@@ -12,25 +12,6 @@ pub(crate) fn axis_of(axis: i64, rank: usize) -> Rule<usize> {
         Ok(index) if index < rank => Ok(index),
         _ => Err(format!("axis {axis} is outside of a tensor of rank {rank}")),
     }
-}
-
-/// The shape that numpy's rules broadcast `a` and `b` to. Different symbols never match, nor does a symbol match a number but 1.
-pub(crate) fn broadcast(a: &[Dim], b: &[Dim]) -> Rule<Vec<Dim>> {
-    let rank = a.len().max(b.len());
-    let one = Dim::from(1);
-    let mut result = Vec::with_capacity(rank);
-    for index in 0..rank {
-        let at = |dims: &[Dim]| (index + dims.len()).checked_sub(rank).and_then(|index| dims.get(index)).cloned();
-        let dim = match (at(a), at(b)) {
-            (Some(left), Some(right)) if left == right || right == one => left,
-            (Some(left), Some(right)) if left == one => right,
-            (Some(left), Some(right)) => return Err(format!("axis -{} is {left} on one side and {right} on the other", rank - index)),
-            (Some(dim), None) | (None, Some(dim)) => dim,
-            (None, None) => continue,
-        };
-        result.push(dim);
-    }
-    Ok(result)
 }
 
 /// The product of `dims`.
@@ -57,12 +38,36 @@ pub(crate) fn expect_same(a: DType, b: DType) -> Rule<()> {
     if a == b { Ok(()) } else { Err(format!("dtypes are {a} and {b}, must be equal")) }
 }
 
-/// Refuses two different dimensions; `left` and `right` say what they are.
-pub(crate) fn expect_dim(left: &str, a: &Dim, right: &str, b: &Dim) -> Rule<()> {
-    if a == b { Ok(()) } else { Err(format!("{left} is {a}, {right} is {b}")) }
-}
-
 /// Refuses another rank.
 pub(crate) fn expect_rank(what: &str, dims: &[Dim], rank: usize) -> Rule<()> {
     if dims.len() == rank { Ok(()) } else { Err(format!("{what} has rank {}, must have rank {rank}", dims.len())) }
+}
+
+impl Graph {
+    /// The shape that numpy's rules broadcast `a` and `b` to. Different symbols never match, nor does a symbol match a number but 1.
+    pub(crate) fn broadcast(&self, a: &[Dim], b: &[Dim]) -> Rule<Vec<Dim>> {
+        let rank = a.len().max(b.len());
+        let one = Dim::from(1);
+        let mut result = Vec::with_capacity(rank);
+        for index in 0..rank {
+            let at = |dims: &[Dim]| (index + dims.len()).checked_sub(rank).and_then(|index| dims.get(index)).cloned();
+            let dim = match (at(a), at(b)) {
+                (Some(left), Some(right)) if left == right || right == one => left,
+                (Some(left), Some(right)) if left == one => right,
+                (Some(left), Some(right)) => {
+                    let (left, right) = (self.dim_text(&left), self.dim_text(&right));
+                    return Err(format!("axis -{} is {left} on one side and {right} on the other", rank - index));
+                }
+                (Some(dim), None) | (None, Some(dim)) => dim,
+                (None, None) => continue,
+            };
+            result.push(dim);
+        }
+        Ok(result)
+    }
+
+    /// Refuses two different dimensions; `left` and `right` say what they are.
+    pub(crate) fn expect_dim(&self, left: &str, a: &Dim, right: &str, b: &Dim) -> Rule<()> {
+        if a == b { Ok(()) } else { Err(format!("{left} is {}, {right} is {}", self.dim_text(a), self.dim_text(b))) }
+    }
 }

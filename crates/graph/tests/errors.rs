@@ -31,7 +31,7 @@ fn a_node_that_does_not_fit_names_scope_and_both_shapes() {
     assert_eq!(
         text(g.add(x, y)),
         "cannot add `Add(f32[tokens, 576], f32[total, 576])` in `/`: \
-         axis -2 is batch_size*sequence_length on one side and total on the other"
+         axis -2 is tokens on one side and total on the other"
     );
     let half = g.input("half", DType::F16, &dims!["tokens", 576]).unwrap();
     assert_eq!(text(g.mul(x, half)), "cannot add `Mul(f32[tokens, 576], f16[tokens, 576])` in `/`: dtypes are F32 and F16, must be equal");

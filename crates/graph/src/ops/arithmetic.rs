@@ -4,7 +4,7 @@ use plansmith_tensor::DType;
 
 use crate::error::{Result, Rule};
 use crate::node::{Draft, Output, since};
-use crate::shapes::{broadcast, expect_dtype, expect_same, is_float, is_integer};
+use crate::shapes::{expect_dtype, expect_same, is_float, is_integer};
 use crate::{Dim, Graph, Operand, Value};
 
 fn is_number(dtype: DType) -> bool {
@@ -101,7 +101,7 @@ impl Graph {
                 }
                 _ => expect_dtype(g.dtype(a), "a number", is_number)?,
             }
-            let dims = broadcast(&g.dims(a), &g.dims(b))?;
+            let dims = g.broadcast(&g.dims(a), &g.dims(b))?;
             let content = g.fold(a, b, fold);
             Ok(Output::new(g.dtype(a), dims).with_content(content))
         })

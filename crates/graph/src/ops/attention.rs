@@ -4,7 +4,7 @@ use plansmith_tensor::DType;
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{broadcast, expect_dim, expect_dtype, expect_rank, expect_same, is_float};
+use crate::shapes::{expect_dtype, expect_rank, expect_same, is_float};
 use crate::{Dim, Graph, Value};
 
 /// How [`Graph::rotary`] rotates.
@@ -55,13 +55,13 @@ impl Graph {
                 let table_dims = g.dims(table);
                 expect_same(g.dtype(x), g.dtype(table))?;
                 expect_rank("the table", &table_dims, 2)?;
-                expect_dim("half the rotated elements", &Dim::from(rotated / 2), "axis 1 of the table", &table_dims[1])?;
+                g.expect_dim("half the rotated elements", &Dim::from(rotated / 2), "axis 1 of the table", &table_dims[1])?;
             }
-            expect_dim("axis 0 of cos", &g.dims(cos)[0], "axis 0 of sin", &g.dims(sin)[0])?;
+            g.expect_dim("axis 0 of cos", &g.dims(cos)[0], "axis 0 of sin", &g.dims(sin)[0])?;
             let positions = g.dims(position_ids);
             expect_rank("the positions", &positions, 2)?;
-            expect_dim("the batch", &dims[0], "axis 0 of the positions", &positions[0])?;
-            expect_dim("the sequence", &dims[2], "axis 1 of the positions", &positions[1])?;
+            g.expect_dim("the batch", &dims[0], "axis 0 of the positions", &positions[0])?;
+            g.expect_dim("the sequence", &dims[2], "axis 1 of the positions", &positions[1])?;
             Ok(Output::new(g.dtype(x), dims))
         })
     }
@@ -91,11 +91,11 @@ impl Graph {
                 expect_same(g.dtype(q), g.dtype(operand))?;
             }
             for (name, other) in [("k", &key), ("v", &value)] {
-                expect_dim("the batch of q", &query[0], &format!("the batch of {name}"), &other[0])?;
+                g.expect_dim("the batch of q", &query[0], &format!("the batch of {name}"), &other[0])?;
             }
-            expect_dim("the heads of k", &key[1], "the heads of v", &value[1])?;
-            expect_dim("the length of k", &key[2], "the length of v", &value[2])?;
-            expect_dim("head_dim of q", &query[3], "head_dim of k", &key[3])?;
+            g.expect_dim("the heads of k", &key[1], "the heads of v", &value[1])?;
+            g.expect_dim("the length of k", &key[2], "the length of v", &value[2])?;
+            g.expect_dim("head_dim of q", &query[3], "head_dim of k", &key[3])?;
             match (query[1].known(), key[1].known()) {
                 (Some(heads), Some(kv_heads)) if kv_heads != 0 && heads.is_multiple_of(kv_heads) => {}
                 _ => return Err(format!("q has {} heads, k has {}: not a multiple", query[1], key[1])),
@@ -104,7 +104,7 @@ impl Graph {
                 let dtype = g.dtype(q);
                 expect_dtype(g.dtype(mask), &format!("BOOL or {dtype} (the mask)"), |found| found == DType::Bool || found == dtype)?;
                 let scores = [query[0].clone(), query[1].clone(), query[2].clone(), key[2].clone()];
-                if !(2..=4).contains(&g.dims(mask).len()) || broadcast(&g.dims(mask), &scores)? != scores {
+                if !(2..=4).contains(&g.dims(mask).len()) || g.broadcast(&g.dims(mask), &scores)? != scores {
                     return Err(format!("the mask does not broadcast to {scores:?}"));
                 }
             }
@@ -127,9 +127,9 @@ impl Graph {
             expect_rank("the update", &new, 4)?;
             expect_rank("the indices", &rows, 1)?;
             for axis in [0, 1, 3] {
-                expect_dim(&format!("axis {axis} of the cache"), &into[axis], &format!("axis {axis} of the update"), &new[axis])?;
+                g.expect_dim(&format!("axis {axis} of the cache"), &into[axis], &format!("axis {axis} of the update"), &new[axis])?;
             }
-            expect_dim("the batch", &into[0], "axis 0 of the indices", &rows[0])?;
+            g.expect_dim("the batch", &into[0], "axis 0 of the indices", &rows[0])?;
             Ok(Output::new(g.dtype(cache), into))
         })
     }

@@ -4,7 +4,7 @@ use plansmith_tensor::DType;
 
 use crate::error::{Result, Rule};
 use crate::node::{Output, since};
-use crate::shapes::{axis_of, expect_dim, expect_dtype, expect_rank};
+use crate::shapes::{axis_of, expect_dtype, expect_rank};
 use crate::{Dim, Graph, Operand, Value};
 
 fn is_index(dtype: DType) -> bool {
@@ -53,7 +53,7 @@ impl Graph {
             expect_rank("the indices", &picked, dims.len())?;
             let axis = axis_of(axis, dims.len())?;
             for index in (0..dims.len()).filter(|&index| index != axis) {
-                expect_dim(&format!("axis {index} of the data"), &dims[index], "of the indices", &picked[index])?;
+                g.expect_dim(&format!("axis {index} of the data"), &dims[index], "of the indices", &picked[index])?;
             }
             Ok(Output::new(g.dtype(data), picked))
         })
@@ -75,7 +75,7 @@ impl Graph {
                 return Err(format!("{batch_dims} shared axes and index vectors of {length} do not fit rank {}", dims.len()));
             }
             for index in 0..batch_dims {
-                expect_dim(&format!("axis {index} of the data"), &dims[index], "of the indices", &picked[index])?;
+                g.expect_dim(&format!("axis {index} of the data"), &dims[index], "of the indices", &picked[index])?;
             }
             Ok(Output::new(g.dtype(data), [outer, &dims[batch_dims + length..]].concat()))
         })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{axis_of, broadcast, elements, expect_dim, expect_rank, expect_same};
+use crate::shapes::{axis_of, elements, expect_rank, expect_same};
 use crate::{Dim, Graph, Value};
 
 impl Graph {
@@ -64,7 +64,7 @@ impl Graph {
                 expect_same(g.dtype(*first), g.dtype(part))?;
                 expect_rank(&format!("part {}", number + 1), &part_dims, dims.len())?;
                 for index in (0..dims.len()).filter(|&index| index != axis) {
-                    expect_dim(&format!("axis {index} of part 0"), &dims[index], &format!("of part {}", number + 1), &part_dims[index])?;
+                    g.expect_dim(&format!("axis {index} of part 0"), &dims[index], &format!("of part {}", number + 1), &part_dims[index])?;
                 }
                 dims[axis] = &dims[axis] + &part_dims[axis];
             }
@@ -85,7 +85,7 @@ impl Graph {
             let dims = g.dims(x);
             let index = axis_of(axis, dims.len())?;
             let sum = sizes.iter().fold(Dim::from(0), |sum, &size| sum + size);
-            expect_dim(&format!("axis {index}"), &dims[index], "the sum of the sizes", &sum)?;
+            g.expect_dim(&format!("axis {index}"), &dims[index], "the sum of the sizes", &sum)?;
             let piece = |&size: &u64| {
                 let mut piece = dims.to_vec();
                 piece[index] = size.into();
@@ -148,7 +148,7 @@ impl Graph {
         }
         self.add_node("Expand", since(13), |g, node| {
             node.input(x);
-            if broadcast(&from, &to)? != to {
+            if g.broadcast(&from, &to)? != to {
                 return Err(format!("it does not broadcast to {}", g.show(&crate::Type::new(g.dtype(x), to))));
             }
             // 1 keeps what the tensor has, so only what is really repeated need be computed.

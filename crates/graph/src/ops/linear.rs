@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{broadcast, expect_dim, expect_dtype, expect_rank, expect_same, is_float};
+use crate::shapes::{expect_dtype, expect_rank, expect_same, is_float};
 use crate::{Graph, Value};
 
 impl Graph {
@@ -23,12 +23,12 @@ impl Graph {
             expect_rank("the input", &left, 2)?;
             expect_rank("the weight", &right, 2)?;
             let (inner, outer) = if trans_b { (1, 0) } else { (0, 1) };
-            expect_dim("axis 1 of the input", &left[1], &format!("axis {inner} of the weight"), &right[inner])?;
+            g.expect_dim("axis 1 of the input", &left[1], &format!("axis {inner} of the weight"), &right[inner])?;
             if let Some(bias) = bias {
                 let dims = g.dims(bias);
                 expect_same(g.dtype(a), g.dtype(bias))?;
                 expect_rank("the bias", &dims, 1)?;
-                expect_dim("the bias", &dims[0], &format!("axis {outer} of the weight"), &right[outer])?;
+                g.expect_dim("the bias", &dims[0], &format!("axis {outer} of the weight"), &right[outer])?;
             }
             Ok(Output::new(g.dtype(a), [left[0].clone(), right[outer].clone()]))
         })
@@ -47,8 +47,8 @@ impl Graph {
             let ([outer_a @ .., m, k_a], [outer_b @ .., k_b, n]) = (&left[..], &right[..]) else {
                 return Err(format!("ranks are {} and {}, must be 2 or more", left.len(), right.len()));
             };
-            expect_dim("the last axis of the first", k_a, "the last but one axis of the second", k_b)?;
-            let mut dims = broadcast(outer_a, outer_b)?;
+            g.expect_dim("the last axis of the first", k_a, "the last but one axis of the second", k_b)?;
+            let mut dims = g.broadcast(outer_a, outer_b)?;
             dims.extend([m.clone(), n.clone()]);
             Ok(Output::new(g.dtype(a), dims))
         })

@@ -4,7 +4,7 @@ use plansmith_tensor::DType;
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{broadcast, expect_dtype, expect_same};
+use crate::shapes::{expect_dtype, expect_same};
 use crate::{Graph, Operand, Value};
 
 impl Graph {
@@ -55,7 +55,7 @@ impl Graph {
             if op != "Equal" {
                 expect_dtype(g.dtype(a), "a number", |dtype| dtype != DType::Bool)?;
             }
-            Ok(Output::new(DType::Bool, broadcast(&g.dims(a), &g.dims(b))?))
+            Ok(Output::new(DType::Bool, g.broadcast(&g.dims(a), &g.dims(b))?))
         })
     }
 
@@ -81,7 +81,7 @@ impl Graph {
             for side in [a, b] {
                 expect_dtype(g.dtype(side), "BOOL", |dtype| dtype == DType::Bool)?;
             }
-            Ok(Output::new(DType::Bool, broadcast(&g.dims(a), &g.dims(b))?))
+            Ok(Output::new(DType::Bool, g.broadcast(&g.dims(a), &g.dims(b))?))
         })
     }
 
@@ -108,7 +108,7 @@ impl Graph {
             let (a, b) = g.pair(node, a, b)?;
             expect_dtype(g.dtype(condition), "BOOL (the condition)", |dtype| dtype == DType::Bool)?;
             expect_same(g.dtype(a), g.dtype(b))?;
-            let dims = broadcast(&broadcast(&g.dims(condition), &g.dims(a))?, &g.dims(b))?;
+            let dims = g.broadcast(&g.broadcast(&g.dims(condition), &g.dims(a))?, &g.dims(b))?;
             Ok(Output::new(g.dtype(a), dims))
         })
     }

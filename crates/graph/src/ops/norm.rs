@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{expect_dim, expect_dtype, expect_rank, expect_same, is_float};
+use crate::shapes::{expect_dtype, expect_rank, expect_same, is_float};
 use crate::{Graph, Value};
 
 impl Graph {
@@ -41,6 +41,6 @@ impl Graph {
         expect_dtype(self.dtype(x), "a float", is_float)?;
         expect_rank("the weight", &weight_dims, 1)?;
         let last = dims.last().ok_or("the input is a scalar")?;
-        expect_dim("the last axis of the input", last, "the weight", &weight_dims[0])
+        self.expect_dim("the last axis of the input", last, "the weight", &weight_dims[0])
     }
 }

@@ -4,7 +4,7 @@ use plansmith_tensor::DType;
 
 use crate::error::Result;
 use crate::node::{Output, since};
-use crate::shapes::{expect_dim, expect_dtype, expect_rank, expect_same, is_float};
+use crate::shapes::{expect_dtype, expect_rank, expect_same, is_float};
 use crate::{Dim, Graph, Value};
 
 impl Graph {
@@ -27,9 +27,9 @@ impl Graph {
                 let found = g.dims(angles);
                 expect_same(g.dtype(x), g.dtype(angles))?;
                 expect_rank("the angles", &found, 3)?;
-                expect_dim("the batch", &dims[0], "axis 0 of the angles", &found[0])?;
-                expect_dim("the sequence", &dims[2], "axis 1 of the angles", &found[1])?;
-                expect_dim("half of head_dim", &Dim::from(head / 2), "axis 2 of the angles", &found[2])?;
+                g.expect_dim("the batch", &dims[0], "axis 0 of the angles", &found[0])?;
+                g.expect_dim("the sequence", &dims[2], "axis 1 of the angles", &found[1])?;
+                g.expect_dim("half of head_dim", &Dim::from(head / 2), "axis 2 of the angles", &found[2])?;
             }
             Ok(Output::new(g.dtype(x), dims))
         })
