@@ -90,6 +90,13 @@ impl Mapper<'_> {
         if !source.ggml_type.holds_weights() {
             return Err(Problem::NotWeights { tensor: from.to_owned(), ggml_type: source.ggml_type });
         }
+        if let Rows::Paired { heads } = rows {
+            // A head is decoded by itself: it must not begin inside a block.
+            let (row, block) = (source.elements() / heads, source.ggml_type.block_elements());
+            if !row.is_multiple_of(block as u64) {
+                return Err(Problem::Row { tensor: from.to_owned(), row, block, ggml_type: source.ggml_type });
+            }
+        }
         self.mapped.push(Mapped { name: to.to_owned(), source, rows });
         Ok(())
     }
