@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+use plansmith_onnx::ExternalData;
 use plansmith_tensor::DType;
 
 use crate::error::{Error, Result, Rule};
@@ -168,18 +169,21 @@ impl Graph {
     fn store(&mut self, name: &str, dtype: DType, shape: &[u64], data: Data, literal: Option<String>) -> Result<Value> {
         let refuse = |problem| Err(Error::Initializer { name: name.to_owned(), problem });
         let r#type = Type::new(dtype, shape.iter().map(|&dim| Dim::from(dim)).collect::<Vec<_>>());
-        let wanted = dtype.tensor_bytes(shape);
-        let found = match &data {
-            Data::Inline(bytes) => Some(bytes.len() as u64),
-            Data::External(external) => external.length,
+        let Some(wanted) = dtype.tensor_bytes(shape) else {
+            return refuse(format!("{type} has no whole number of bytes"));
         };
-        match (wanted, found) {
-            (None, _) => return refuse(format!("{type} has no whole number of bytes")),
-            (_, None) => return refuse("the external data has no length".to_owned()),
-            (Some(wanted), Some(found)) if wanted != found => {
-                return refuse(format!("{type} implies {wanted} bytes, the data has {found}"));
+        let found = match &data {
+            Data::Inline(bytes) => bytes.len() as u64,
+            Data::External(ExternalData { length: None, .. }) => return refuse("the external data has no length".to_owned()),
+            Data::External(ExternalData { location, offset, length: Some(length) }) => {
+                match ExternalData::new(location, *offset, *length) {
+                    Ok(_) => *length,
+                    Err(problem) => return refuse(problem),
+                }
             }
-            _ => {}
+        };
+        if wanted != found {
+            return refuse(format!("{type} implies {wanted} bytes, the data has {found}"));
         }
         if let Some(&existing) = self.by_name.get(name)
             && let Origin::Initializer(index) = self.info(existing).origin

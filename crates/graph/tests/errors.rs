@@ -89,6 +89,11 @@ fn names_are_unique_and_one_tensor_has_one_description() {
         "`w` is the initialiser f32[2] and cannot also be the initialiser f32[2] with other data"
     );
     assert_eq!(text(g.initializer("v", DType::F16, &[2], at(8))), "initialiser `v`: f16[2] implies 4 bytes, the data has 8");
+    let outside = ExternalData { location: "../model.safetensors".to_owned(), offset: 0, length: Some(8) };
+    assert_eq!(
+        text(g.initializer("u", DType::F32, &[2], Data::External(outside))),
+        "initialiser `u`: location `../model.safetensors` is not a bare file name; the data file must lie beside the model"
+    );
 }
 
 #[test]

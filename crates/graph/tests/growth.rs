@@ -56,6 +56,34 @@ fn a_size_is_computed_once_for_the_whole_graph() {
     assert_eq!(shapes, ["/constant/i64/vector/-1_6", "/sizes/Concat_output_0", "/constant/i64/vector/0_0_6"]);
 }
 
+/// ONNX clamps bounds: `x[:, :8]` of a length that may be 5 is not 8 long.
+#[test]
+fn lengths_are_expressions_only_where_that_is_certain() {
+    let mut g = Graph::new("test", 21).unwrap();
+    let total = g.define_dim("total", Dim::symbol("past") + "seq");
+    let x = g.input("x", DType::I64, &dims!["batch", "past", "seq"]).unwrap();
+    let mask = g.input("mask", DType::I64, &dims!["batch", "total"]).unwrap();
+    let mut length = |start: plansmith_graph::Operand, end: plansmith_graph::Operand| {
+        let value = g.slice(mask, 1, start, end).unwrap();
+        g.dims(value)[1].clone()
+    };
+    let past = Dim::symbol("past");
+    assert_eq!(length((&past).into(), (&total).into()), Dim::symbol("seq"));
+    assert_eq!(length((&past).into(), i64::MAX.into()), Dim::symbol("seq"));
+    assert_eq!(length(0.into(), (&past).into()), past);
+    let (first, second) = (length(0.into(), 8.into()), length((-8).into(), i64::MAX.into()));
+    assert!(first.known().is_none() && first != total && first != second, "{first} and {second}");
+
+    // Contents of shape tensors are followed through arithmetic, so that a Range over them has a length.
+    let shape = g.shape_of(x, 0..3).unwrap();
+    let (past_size, sequence) = (g.gather(shape, 1, 0).unwrap(), g.gather(shape, -1, 0).unwrap());
+    let end = g.add(past_size, sequence).unwrap();
+    let queries = g.range(past_size, end, 1).unwrap();
+    assert_eq!(g.dims(queries)[..], dims!["seq"]);
+    let evens = g.range(0, end, 2).unwrap();
+    assert!(g.dims(evens)[0].known().is_none() && g.dims(evens)[0] != total);
+}
+
 fn layer(g: &mut Graph, index: u64, x: Value) -> Result<Value> {
     g.scope(&format!("layers.{index}"), |g| {
         let mut y = x;
