@@ -1,6 +1,7 @@
 //! `cargo xtask`: set-up, demo, tests and benchmarks.
 
 mod assets;
+mod bench;
 mod demo;
 mod error;
 mod places;
@@ -45,6 +46,15 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
+    /// Measures plansmith beside other exporters, on the demo model
+    Bench {
+        /// How often everything is measured, in turn
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+        /// Goes on without what cannot be had, and says so in the last lines
+        #[arg(long)]
+        allow_missing: bool,
+    },
     /// Checks layers, words, sizes and licences only
     Tidy,
 }
@@ -54,6 +64,7 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Setup { allow_missing } => setup::main(*allow_missing),
         Task::Test { allow_missing } => test::main(*allow_missing),
         Task::Demo { allow_missing } => demo::main(*allow_missing),
+        Task::Bench { rounds, allow_missing } => bench::main((*rounds).max(1), *allow_missing),
         Task::Tidy => match tidy::check()? + tidy::licences()? {
             0 => Ok(()),
             count => Err(Error::Steps(format!("{count} findings"))),

@@ -4,7 +4,6 @@ use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
 
 use crate::error::Error;
 
@@ -23,7 +22,6 @@ pub(crate) struct Output {
     pub(crate) status: ExitStatus,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
-    pub(crate) wall: Duration,
 }
 
 impl Program {
@@ -65,6 +63,13 @@ impl Program {
     pub(crate) fn current_dir(mut self, folder: &Path) -> Self {
         self.folder = Some(folder.to_owned());
         self
+    }
+
+    /// The same program, started by `runner` as its last arguments, with this one's variables and folder.
+    pub(crate) fn under(&self, runner: Self) -> Self {
+        let mut whole = runner.arg(&self.program).args(&self.arguments).envs(&self.variables);
+        whole.folder.clone_from(&self.folder);
+        whole
     }
 
     /// As a user would type it.
@@ -110,13 +115,11 @@ impl Program {
 
     /// Runs it silently and keeps what it prints.
     pub(crate) fn capture(&self) -> Result<Output, Error> {
-        let start = Instant::now();
         let output = self.command().stdin(Stdio::null()).output().map_err(|error| self.not_started(&error))?;
         Ok(Output {
             status: output.status,
             stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
             stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
-            wall: start.elapsed(),
         })
     }
 

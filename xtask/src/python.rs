@@ -1,5 +1,6 @@
 //! The Python of this machine: it downloads with pip and unpacks wheels.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::error::Error;
@@ -36,13 +37,27 @@ impl Python {
         &self.tag
     }
 
-    /// The interpreter itself.
-    pub(crate) fn executable(&self) -> &Path {
-        &self.executable
-    }
-
     /// A command line that begins with it.
     pub(crate) fn program(&self) -> Program {
         Program::new(&self.executable)
+    }
+
+    /// Writes an executable `python` into `folder` that runs the interpreter with the folder's packages on its path, and tries
+    /// `check` with it. The error says why they cannot be imported.
+    pub(crate) fn write_wrapper(&self, folder: &Path, check: &str) -> Result<(), String> {
+        let path = folder.join("python");
+        let interpreter = self.executable.display().to_string().replace('\'', r"'\''");
+        let script = format!(
+            "#!/bin/sh\n\
+             here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd) || exit 2\n\
+             PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\" PYTHONDONTWRITEBYTECODE=1 exec '{interpreter}' \"$@\"\n"
+        );
+        plansmith_files::write_atomic(&path, script.as_bytes()).map_err(|error| error.to_string())?;
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
+        let output = Program::new(&path).args(["-c", check]).capture().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(format!("{} says of `{check}`: {}", self.executable.display(), tail(&output.stderr, 1)))
     }
 }

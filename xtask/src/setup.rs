@@ -2,7 +2,6 @@
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -10,7 +9,7 @@ use plansmith_files::{self as files, TempFolder};
 
 use crate::assets::{Asset, Recipe, Wheels};
 use crate::error::Error;
-use crate::process::{Program, tail};
+use crate::process::tail;
 use crate::python::Python;
 
 /// What is there, and what could not be had.
@@ -134,7 +133,11 @@ fn download(asset: Asset, python: &Python, folder: &Path) -> Result<(), Error> {
     let content = TempFolder::beside(folder)?;
     unpack(asset, python, &wheels, content.path())?;
     if asset == Asset::PythonOnnx {
-        write_wrapper(python, content.path())?;
+        python.write_wrapper(content.path(), "import onnx").map_err(|why| Error::Missing {
+            what: asset.title().into(),
+            why,
+            hint: "use CPython 3.11 to 3.14 (PLANSMITH_SETUP_PYTHON names one)".into(),
+        })?;
     }
     files::replace_folder(content, folder)?;
     println!("  {:.1} s", started.elapsed().as_secs_f64());
@@ -190,27 +193,4 @@ fn unpack(asset: Asset, python: &Python, wheels: &Path, into: &Path) -> Result<(
         return Ok(());
     }
     Err(Error::Unexpected { what: format!("the wheels of {}", asset.title()), why: tail(&output.stderr, 1) })
-}
-
-/// An executable `python` beside the packages that runs the interpreter with them on its path.
-fn write_wrapper(python: &Python, folder: &Path) -> Result<(), Error> {
-    let path = folder.join("python");
-    let interpreter = python.executable().display().to_string().replace('\'', r"'\''");
-    let script = format!(
-        "#!/bin/sh\n\
-         here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd) || exit 2\n\
-         PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\" PYTHONDONTWRITEBYTECODE=1 exec '{interpreter}' \"$@\"\n"
-    );
-    files::write_atomic(&path, script.as_bytes())?;
-    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755))
-        .map_err(|source| files::Error::new("make executable", &path, source))?;
-    let check = Program::new(&path).args(["-c", "import onnx; print(onnx.__version__)"]).capture()?;
-    if check.status.success() {
-        return Ok(());
-    }
-    Err(Error::Missing {
-        what: Asset::PythonOnnx.title().into(),
-        why: format!("{} cannot import it: {}", python.executable().display(), tail(&check.stderr, 1)),
-        hint: "use CPython 3.11 to 3.14 (PLANSMITH_SETUP_PYTHON names one)".into(),
-    })
 }
