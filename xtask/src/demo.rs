@@ -49,7 +49,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     let mut variables = setup.variables();
     match Worker::new(&setup).and_then(|worker| worker.cargo("build").run().map(|()| worker)) {
         Ok(worker) => variables.push(worker.variable()),
-        Err(error) if allow_missing => setup.leave_out("the TensorRT worker", error),
+        Err(error) if allow_missing => setup.leave_out("the TensorRT worker", &error),
         Err(error) => return Err(error),
     }
 

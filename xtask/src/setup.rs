@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use plansmith_files::{self as files, TempFolder};
 
@@ -16,7 +16,7 @@ use crate::python::Python;
 #[derive(Debug, Default)]
 pub(crate) struct Setup {
     found: Vec<(Asset, PathBuf)>,
-    missing: Vec<(String, Error)>,
+    missing: Vec<String>,
 }
 
 impl Setup {
@@ -25,9 +25,9 @@ impl Setup {
         let mut setup = Self::default();
         let python = Python::find();
         for &asset in assets {
-            match python.as_ref().map_err(clone_missing).and_then(|python| get(asset, python)) {
+            match get(asset, python.as_ref()) {
                 Ok(path) => setup.found.push((asset, path)),
-                Err(error) if allow_missing => setup.leave_out(asset.title(), error),
+                Err(error) if allow_missing => setup.leave_out(asset.title(), &error),
                 Err(error) => return Err(error),
             }
         }
@@ -35,9 +35,11 @@ impl Setup {
     }
 
     /// Remembers what is left out, and why.
-    pub(crate) fn leave_out(&mut self, what: &str, error: Error) {
-        println!("left out: {what}: {error}");
-        self.missing.push((what.to_owned(), error));
+    pub(crate) fn leave_out(&mut self, what: &str, error: &Error) {
+        self.missing.push(match error {
+            Error::Missing { .. } => error.to_string(),
+            _ => format!("{what}: {error}"),
+        });
     }
 
     /// The file of an asset, where it is there: a library, the model, an interpreter.
@@ -51,8 +53,8 @@ impl Setup {
     }
 
     /// What could not be had, one line each.
-    pub(crate) fn missing(&self) -> Vec<String> {
-        self.missing.iter().map(|(what, error)| format!("{what}: {error}")).collect()
+    pub(crate) fn missing(&self) -> &[String] {
+        &self.missing
     }
 
     /// The variables by which the command and its tests find what is there.
@@ -71,11 +73,6 @@ impl Setup {
     }
 }
 
-/// `Error` is not `Clone`; a missing Python is told once for each asset that needed it.
-fn clone_missing(error: &Error) -> Error {
-    Error::Missing { what: "it".into(), why: error.to_string(), hint: error.hint().unwrap_or_default().to_owned() }
-}
-
 /// Gets everything and says where it lies.
 pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     let setup = Setup::get(&Asset::ALL, allow_missing)?;
@@ -89,9 +86,20 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
 }
 
 /// The asset's file in the cache, downloaded if it is not there.
-fn get(asset: Asset, python: &Python) -> Result<PathBuf, Error> {
-    let folder = asset.folder(python.tag())?;
+fn get(asset: Asset, python: Result<&Python, &Error>) -> Result<PathBuf, Error> {
     let recipe = asset.recipe();
+    // What is there already needs no Python, unless it is a package for one.
+    if recipe.wheels == Wheels::Data
+        && let Some(path) = probe(recipe, &asset.folder("")?)?
+    {
+        return Ok(path);
+    }
+    let python = python.map_err(|error| Error::Missing {
+        what: asset.title().into(),
+        why: error.to_string(),
+        hint: error.hint().unwrap_or_default().to_owned(),
+    })?;
+    let folder = asset.folder(python.tag())?;
     if let Some(path) = probe(recipe, &folder)? {
         return Ok(path);
     }
@@ -124,6 +132,7 @@ fn download(asset: Asset, python: &Python, folder: &Path) -> Result<(), Error> {
         });
     }
     let started = Instant::now();
+    remove_stale(folder.parent().unwrap_or(folder));
     let first = &recipe.packages[0];
     println!("getting {} ({} {}) into {}", asset.title(), first.name, first.version, folder.display());
     println!("  {}; the text will lie in {}", recipe.licence, folder.join(recipe.licence_file).display());
@@ -142,6 +151,18 @@ fn download(asset: Asset, python: &Python, folder: &Path) -> Result<(), Error> {
     files::replace_folder(content, folder)?;
     println!("  {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
+}
+
+/// Removes what downloads left that were killed over an hour ago; that it cannot be removed harms nothing.
+fn remove_stale(cache: &Path) {
+    let stale = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let age = files::metadata(path).ok().and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
+        name.starts_with(".plansmith-") && name.ends_with(".partial") && age.is_some_and(|age| age > Duration::from_secs(3600))
+    };
+    for path in files::list(cache).unwrap_or_default().iter().filter(|path| stale(path)) {
+        let _ = files::remove_dir_all(path);
+    }
 }
 
 /// What pip is given to read: every package with its version and the hashes that will do.

@@ -19,7 +19,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     let worker = match Worker::new(&setup) {
         Ok(worker) => Some(worker),
         Err(error) if allow_missing => {
-            setup.leave_out("the TensorRT worker and its tests", error);
+            setup.leave_out("the TensorRT worker and its tests", &error);
             None
         }
         Err(error) => return Err(error),

@@ -28,7 +28,7 @@ pub(crate) fn main(rounds: usize, allow_missing: bool) -> Result<(), Error> {
     let peers = match Peers::get() {
         Ok(peers) => Some(peers),
         Err(error) => {
-            setup.leave_out("mobius-onnx, onnxruntime-genai and transformers", error);
+            setup.leave_out("mobius-onnx, onnxruntime-genai and transformers", &error);
             None
         }
     };
