@@ -21,7 +21,7 @@ const NEEDS: [(&str, Option<Asset>); 7] = [
     ("the demo GGUF", Some(Asset::DemoModel)),
     ("the Python package onnx", Some(Asset::PythonOnnx)),
     ("TensorRT-RTX", Some(Asset::TensorRtRtx)),
-    ("the worker", None),
+    ("worker", None),
     ("a GPU", None),
 ];
 
@@ -33,7 +33,7 @@ impl Ignored {
 
     /// Whether it needs the worker built.
     pub(crate) fn needs_worker(&self) -> bool {
-        self.needs.contains(&"the worker")
+        self.needs.contains(&"worker")
     }
 
     /// Whether it needs a GPU.
@@ -91,7 +91,7 @@ mod tests {
     fn the_reason_is_read_and_the_function_found() {
         let text = "#[test]\n#[ignore = \"needs ONNX Runtime and the worker: run by cargo xtask test\"]\n#[cfg(unix)]\nfn agrees() {}\n#[ignore]\nfn never() {}\n";
         let read = read(text);
-        assert_eq!(read[0], (2, Some(Ignored { name: "agrees".into(), needs: vec!["ONNX Runtime", "the worker"] })));
+        assert_eq!(read[0], (2, Some(Ignored { name: "agrees".into(), needs: vec!["ONNX Runtime", "worker"] })));
         assert_eq!(read[1], (5, Some(Ignored { name: "never".into(), needs: vec![] })));
         let source = Source { path: "crates/x/tests/a.rs".into(), text: text.into() };
         assert_eq!(check(&[source]).len(), 1);
