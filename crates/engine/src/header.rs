@@ -70,7 +70,9 @@ impl PlanHeader {
         let flavor = match &part(0) {
             b"vtrt" => Flavor::Rtx,
             b"ftrt" => Flavor::Enterprise,
-            other => return Err(format!("starts with {:?}, not with `vtrt` (rtx) or `ftrt` (enterprise)", other.escape_ascii().to_string())),
+            other => {
+                return Err(format!("starts with {:?}, not with `vtrt` (rtx) or `ftrt` (enterprise)", other.escape_ascii().to_string()));
+            }
         };
         let version = PlanVersion { parts: part(24) };
         if flavor == Flavor::Enterprise {

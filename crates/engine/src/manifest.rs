@@ -272,7 +272,10 @@ impl PlanManifest {
         let manifest: Self = serde_json::from_str(&plansmith_files::read_to_string(path)?).map_err(refuse)?;
         if manifest.schema_version != Self::SCHEMA_VERSION {
             let found = manifest.schema_version;
-            return Err(refuse(serde::de::Error::custom(format!("schema_version is {found}; this plansmith reads {}", Self::SCHEMA_VERSION))));
+            return Err(refuse(serde::de::Error::custom(format!(
+                "schema_version is {found}; this plansmith reads {}",
+                Self::SCHEMA_VERSION
+            ))));
         }
         Ok(manifest)
     }

@@ -170,7 +170,9 @@ impl PlanSession {
         if !self.profiles.iter().any(|profile| profile.fits(batch, sequence, past)) {
             let profiles: Vec<_> = self.profiles.iter().map(ToString::to_string).collect();
             let profiles = profiles.join("; ");
-            return Err(Error::Protocol(format!("no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}")));
+            return Err(Error::Protocol(format!(
+                "no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}"
+            )));
         }
         let mut bytes = Vec::new();
         for (name, array, expected) in [

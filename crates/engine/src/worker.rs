@@ -47,7 +47,8 @@ impl Worker {
         let refuse = |reason: String| Error::Spawn { worker: paths.worker.clone(), reason };
         let system = |error: std::io::Error| refuse(format!("cannot be started: {error}"));
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
-        let output: OwnedFd = rustix::fs::memfd_create("plansmith-worker-output", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
+        let output: OwnedFd =
+            rustix::fs::memfd_create("plansmith-worker-output", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
         let output = File::from(output);
         let child = Command::new(&paths.worker)
             .stdin(OwnedFd::from(theirs))

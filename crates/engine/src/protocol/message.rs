@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::NotExecuted;
 use crate::{
-    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses, TensorRecord, TensorShapes,
+    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses, TensorRecord,
+    TensorShapes,
 };
 
 /// From client to worker.

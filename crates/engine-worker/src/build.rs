@@ -1,0 +1,184 @@
+//! A plan from a graph.
+
+use std::path::Path;
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use plansmith_engine::protocol::{BuildOrder, BuiltPlan, Failure};
+use plansmith_engine::{Architecture, BuilderSettings, Severity, TensorRecord, TensorShapes};
+use plansmith_files::Digest;
+use trtx_sys::nvinfer1::{IBuilder, IBuilderConfig, INetworkDefinition, NetworkDefinitionCreationFlag};
+use trtx_sys::{BuilderFlag, ComputeCapability, Dims64, MemoryPoolType, OptProfileSelector};
+
+use crate::failure::{because, failed};
+use crate::libraries::{Libraries, owned};
+use crate::log::Logger;
+use crate::parse::{c_string, parse};
+use crate::progress::Monitor;
+use crate::serve::Client;
+use crate::{network, partial};
+
+/// Builds a plan and leaves it under a partial name, or only hashes it.
+pub(crate) fn build(libraries: &Libraries, logger: &Logger, client: &Client, order: &BuildOrder) -> Result<BuiltPlan, Failure> {
+    if let Some(folder) = &order.folder {
+        partial::remove_leftovers(folder).map_err(|error| because("leftovers of an earlier run", &error))?;
+    }
+    let name = enter_folder(&order.onnx)?;
+    let monitor = Monitor::new(client.clone())?;
+    let nothing = |what: &str| failed(format!("TensorRT gave no {what}"), logger.take(Severity::Warning));
+
+    // Dropped in reverse: the parser owns weights that the network uses, the builder what it made.
+    let mut builder = libraries.builder(logger)?;
+    let flags = 1 << NetworkDefinitionCreationFlag::kSTRONGLY_TYPED as u32;
+    let mut network = owned(builder.pin_mut().createNetworkV2(flags)).ok_or_else(|| nothing("network"))?;
+    let mut parser = libraries.parser(logger, &mut network)?;
+    let mut config = owned(builder.pin_mut().createBuilderConfig()).ok_or_else(|| nothing("builder configuration"))?;
+
+    let start = Instant::now();
+    let mut warnings = monitor.phase("parse", || parse(&mut parser, logger, &name))?;
+    let parse_ms = milliseconds(start.elapsed());
+    let (inputs, outputs) = (network::inputs(&network)?, network::outputs(&network)?);
+    if outputs.is_empty() {
+        return Err(failed("the parser made a network without outputs", warnings));
+    }
+    let cache = network::cache_pairs(&network, &inputs, &outputs);
+
+    configure(config.pin_mut(), &order.architectures)?;
+    add_profile(builder.pin_mut(), config.pin_mut(), &inputs, &order.inputs, logger)?;
+    // SAFETY: the monitor lives until after the build.
+    unsafe { config.pin_mut().setProgressMonitor(monitor.pointer()) };
+    let settings = settings(config.pin_mut(), &network, parser.getFlags());
+
+    let start = Instant::now();
+    let built = monitor.phase("build", || builder.pin_mut().buildSerializedNetwork(network.pin_mut(), config.pin_mut()));
+    let build_ms = milliseconds(start.elapsed());
+    let Some(memory) = owned(built) else {
+        return Err(failed("TensorRT cannot build this plan", logger.take(Severity::Warning)));
+    };
+    warnings.extend(logger.take(Severity::Warning));
+    let (data, size) = (memory.data().cast::<u8>(), memory.size());
+    if data.is_null() || size == 0 {
+        return Err(failed("TensorRT built an empty plan", warnings));
+    }
+    // SAFETY: `data` points to `size` bytes that live as long as `memory`.
+    let plan = unsafe { std::slice::from_raw_parts(data, size) };
+    let written = order.folder.as_ref().map(|folder| monitor.phase("write", || partial::write(folder, plan))).transpose();
+    let written = written.map_err(|error| because("the plan cannot be written", &error))?;
+    let built = BuiltPlan {
+        partial: written.as_ref().map(|partial| partial.path.clone()),
+        bytes: size as u64,
+        sha256: Digest::of(plan),
+        builder: settings,
+        inputs,
+        outputs,
+        cache,
+        warnings,
+        parse_ms,
+        build_ms,
+        peak_bytes: peak_bytes()?,
+    };
+    // The lock on the file stays until this process ends.
+    std::mem::forget(written);
+    Ok(built)
+}
+
+fn milliseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Makes the model's folder the working folder and gives the model's bare name.
+fn enter_folder(model: &Path) -> Result<std::ffi::CString, Failure> {
+    let refuse = |reason: String| failed(format!("`{}`: {reason}", model.display()), Vec::new());
+    let (Some(folder), Some(name)) = (model.parent(), model.file_name().and_then(|name| name.to_str())) else {
+        return Err(refuse("is not the path of a file".to_owned()));
+    };
+    std::env::set_current_dir(folder).map_err(|error| refuse(format!("its folder cannot be entered: {error}")))?;
+    c_string(name)
+}
+
+fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture]) -> Result<(), Failure> {
+    // On by default; fp32 products would be rounded to 10 bits of mantissa.
+    config.as_mut().clearFlag(BuilderFlag::kTF32.into());
+    let refuse = |what: String| failed(format!("TensorRT does not take {what}"), Vec::new());
+    let count = i32::try_from(architectures.len()).map_err(|_| refuse("so many architectures".to_owned()))?;
+    if !config.as_mut().setNbComputeCapabilities(count) {
+        return Err(refuse(format!("{count} architectures")));
+    }
+    for (index, &architecture) in (0..count).zip(architectures) {
+        let capability = match architecture {
+            Architecture::Sm75 => ComputeCapability::kSM75,
+            Architecture::Sm80 => ComputeCapability::kSM80,
+            Architecture::Sm86 => ComputeCapability::kSM86,
+            Architecture::Sm89 => ComputeCapability::kSM89,
+            Architecture::Sm120 => ComputeCapability::kSM120,
+            Architecture::Sm121 => ComputeCapability::kSM121,
+        };
+        if !config.as_mut().setComputeCapability(capability.into(), index) {
+            return Err(refuse(format!("architecture {architecture}")));
+        }
+    }
+    Ok(())
+}
+
+/// Gives every input its shapes; the profile belongs to the builder.
+fn add_profile(
+    builder: Pin<&mut IBuilder>,
+    config: Pin<&mut IBuilderConfig>,
+    inputs: &[TensorRecord],
+    shapes: &[TensorShapes],
+    logger: &Logger,
+) -> Result<(), Failure> {
+    let names = |names: Vec<&str>| names.join(", ");
+    let missing: Vec<_> =
+        inputs.iter().filter(|input| shapes.iter().all(|shape| shape.name != input.name)).map(|i| i.name.as_str()).collect();
+    let dropped: Vec<_> =
+        shapes.iter().filter(|shape| inputs.iter().all(|input| shape.name != input.name)).map(|s| s.name.as_str()).collect();
+    if !missing.is_empty() || !dropped.is_empty() {
+        let message = "the network's inputs are not those of the graph";
+        let log = vec![format!("without shapes: [{}]", names(missing)), format!("dropped by the parser: [{}]", names(dropped))];
+        return Err(failed(message, log));
+    }
+    let profile = builder.createOptimizationProfile();
+    // SAFETY: the builder gives null or a profile that lives as long as it; nothing else refers to it.
+    let Some(mut profile) = (unsafe { profile.as_mut().map(|profile| Pin::new_unchecked(profile)) }) else {
+        return Err(failed("TensorRT gave no profile", logger.take(Severity::Warning)));
+    };
+    for TensorShapes { name, min, opt, max } in shapes {
+        let c_name = c_string(name)?;
+        for (selector, shape) in [(OptProfileSelector::kMIN, min), (OptProfileSelector::kOPT, opt), (OptProfileSelector::kMAX, max)] {
+            let numbers: Vec<i64> = shape.iter().map(|&axis| i64::try_from(axis).unwrap_or(i64::MAX)).collect();
+            // SAFETY: `c_name` and the dimensions live for the time of the call.
+            let taken = unsafe { profile.as_mut().setDimensions(c_name.as_ptr(), selector.into(), &Dims64::from_slice(&numbers)) };
+            if !taken {
+                let message = format!("TensorRT does not take {shape:?} for `{name}` in a profile");
+                return Err(failed(message, logger.take(Severity::Warning)));
+            }
+        }
+    }
+    // SAFETY: the profile is alive; `config` keeps a pointer to it, and the builder, dropped last, keeps it alive.
+    let index = unsafe { config.addOptimizationProfile(profile.as_mut().get_unchecked_mut()) };
+    if !profile.isValid() || index != 0 {
+        return Err(failed("TensorRT does not take the profile", logger.take(Severity::Warning)));
+    }
+    Ok(())
+}
+
+fn settings(mut config: Pin<&mut IBuilderConfig>, network: &INetworkDefinition, parser_flags: u32) -> BuilderSettings {
+    let builder_flags = config.getFlags();
+    BuilderSettings {
+        strongly_typed: network.getFlag(NetworkDefinitionCreationFlag::kSTRONGLY_TYPED),
+        tf32: builder_flags & 1 << BuilderFlag::kTF32 as u32 != 0,
+        optimization_level: config.as_mut().getBuilderOptimizationLevel(),
+        workspace_bytes: config.getMemoryPoolLimit(MemoryPoolType::kWORKSPACE.into()) as u64,
+        builder_flags,
+        parser_flags,
+    }
+}
+
+/// The largest resident size of this process so far.
+fn peak_bytes() -> Result<u64, Failure> {
+    let status = plansmith_files::read_to_string(Path::new("/proc/self/status")).map_err(|error| because("peak memory", &error))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib: Option<u64> = line.and_then(|text| text.trim().strip_suffix(" kB")?.trim().parse().ok());
+    kib.map(|kib| kib * 1024).ok_or_else(|| failed("/proc/self/status has no VmHWM", Vec::new()))
+}

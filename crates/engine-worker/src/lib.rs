@@ -1,1 +1,0 @@
-//! TensorRT worker process.

@@ -1,0 +1,69 @@
+//! A plan under a partial name, which nobody takes for a plan.
+
+use std::fs::File;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use plansmith_files as files;
+use rustix::fs::{FlockOperation, flock};
+
+const PREFIX: &str = ".plansmith-plan-";
+const SUFFIX: &str = ".partial";
+
+/// A file that holds a plan and is locked as long as this lives: what is not locked was left by a process that is gone.
+#[derive(Debug)]
+pub(crate) struct PartialPlan {
+    _lock: File,
+    /// Where it is.
+    pub(crate) path: PathBuf,
+}
+
+/// Writes a plan beside its final place and syncs it.
+pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<PartialPlan, files::Error> {
+    let path = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
+    let at = |action| move |error: std::io::Error| (action, error);
+    let mut file = files::create(&path)?;
+    let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from).map_err(at("lock"));
+    locked
+        .and_then(|()| file.write_all(plan).map_err(at("write")))
+        .and_then(|()| file.sync_all().map_err(at("sync")))
+        .map_err(|(action, error)| files::Error::new(action, &path, error))?;
+    Ok(PartialPlan { _lock: file, path })
+}
+
+/// Removes what killed workers left in `folder`; what a living one writes is locked and stays.
+pub(crate) fn remove_leftovers(folder: &Path) -> Result<(), files::Error> {
+    for path in files::list(folder)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !(name.starts_with(PREFIX) && name.ends_with(SUFFIX)) {
+            continue;
+        }
+        match files::open(&path) {
+            Ok(file) if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() => files::remove_file(&path)?,
+            Ok(_) => {}
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leftovers_go_and_living_ones_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let left = folder.path().join(".plansmith-plan-1.partial");
+        std::fs::write(&left, "half").unwrap();
+        std::fs::write(folder.path().join("decode.plan"), "whole").unwrap();
+        let living = write(folder.path(), b"plan").unwrap();
+        remove_leftovers(folder.path()).unwrap();
+        assert!(!left.exists() && folder.path().join("decode.plan").exists());
+        assert_eq!(std::fs::read(&living.path).unwrap(), b"plan");
+        drop(living);
+        remove_leftovers(folder.path()).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+}
