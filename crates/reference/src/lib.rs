@@ -1,1 +1,19 @@
-//! Eager fp32 reference of a DecoderSpec.
+//! The built-in oracle: a [`DecoderSpec`](plansmith_families::DecoderSpec) executed eagerly in fp32 from the mapped weights.
+//!
+//! It shares the spec with the exporter and nothing else: it never sees a graph, and computes with another library (faer). Where both
+//! agree, the export is right for this spec; whether the spec is right for the checkpoint is for logits of transformers to prove.
+//!
+//! Weights are read layer by layer from the map: fp32 in place, 16-bit ones widened a block at a time. Pages are given back after use,
+//! so that memory grows with batch and context, not with the model.
+
+mod attention;
+mod cache;
+mod error;
+mod linear;
+mod norm;
+mod rotation;
+mod session;
+mod weights;
+
+pub use error::Error;
+pub use session::Reference;

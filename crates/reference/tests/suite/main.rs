@@ -1,0 +1,5 @@
+//! The reference against transformers, and at its edges.
+
+mod cases;
+mod session;
+mod support;
