@@ -144,7 +144,7 @@ impl Job<'_> {
         let length = piece.elements as usize;
         buffers.blocks.resize((piece.elements / block * block_bytes) as usize, 0);
         buffers.values.resize(length, 0.0);
-        buffers.encoded.clear();
+        buffers.encoded.resize(length * element_bytes(self.dtype) as usize, 0);
         let from = mapped.source.offset + piece.first / block * block_bytes;
         plansmith_files::read_at(self.source, self.source_path, &mut buffers.blocks, from)?;
         if !dequantize(stored, &buffers.blocks, &mut buffers.values) {
@@ -157,8 +157,10 @@ impl Job<'_> {
             Rows::Paired { .. } => {
                 let columns = mapped.source.shape.get(1).copied().unwrap_or(1) as usize;
                 let pairs = length / columns / 2;
-                for row in (0..2).flat_map(|half| (0..pairs).map(move |pair| 2 * pair + half)) {
-                    encode(&buffers.values[row * columns..][..columns], self.dtype, &mut buffers.encoded, &mut tally);
+                let stored_rows = (0..2).flat_map(|half| (0..pairs).map(move |pair| 2 * pair + half));
+                let targets = buffers.encoded.chunks_exact_mut(columns * element_bytes(self.dtype) as usize);
+                for (row, target) in stored_rows.zip(targets) {
+                    encode(&buffers.values[row * columns..][..columns], self.dtype, target, &mut tally);
                 }
             }
         }
@@ -178,19 +180,19 @@ struct Tally {
     not_finite: u64,
 }
 
-/// Appends `values` as little-endian `dtype`; bf16 is rounded to nearest even.
-fn encode(values: &[f32], dtype: DType, out: &mut Vec<u8>, tally: &mut Tally) {
+/// Writes `values` as little-endian `dtype`; bf16 is rounded to nearest even.
+fn encode(values: &[f32], dtype: DType, out: &mut [u8], tally: &mut Tally) {
     if dtype == DType::BF16 {
-        for &value in values {
-            let short = bf16::from_f32(value);
-            tally.rounded += u64::from(short.to_f32() != value);
+        for (value, out) in values.iter().zip(out.as_chunks_mut::<2>().0) {
+            let short = bf16::from_f32(*value);
+            tally.rounded += u64::from(short.to_f32() != *value);
             tally.not_finite += u64::from(!short.is_finite());
-            out.extend_from_slice(&short.to_le_bytes());
+            *out = short.to_le_bytes();
         }
     } else {
-        for &value in values {
+        for (value, out) in values.iter().zip(out.as_chunks_mut::<4>().0) {
             tally.not_finite += u64::from(!value.is_finite());
-            out.extend_from_slice(&value.to_le_bytes());
+            *out = value.to_le_bytes();
         }
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! `tools/make_gguf_cases.py` and `tools/gguf_oracle.py` wrote the expectations in `testdata/gguf`.
 
+#![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
+
 mod blocks;
 mod demo;
 mod folder;
