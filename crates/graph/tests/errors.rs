@@ -1,5 +1,7 @@
 //! Whole texts of what goes wrong.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test that cannot unwrap has failed it")]
+
 use plansmith_graph::{AttentionOptions, Data, Dim, Error, ExternalData, Graph, Metadata, Value, dims};
 use plansmith_tensor::DType;
 

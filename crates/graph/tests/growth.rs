@@ -1,5 +1,7 @@
 //! How a graph grows: constants and sizes once each, names, time.
 
+#![allow(clippy::unwrap_used, reason = "a helper of a test that cannot unwrap has failed it")]
+
 use plansmith_graph::{Data, Dim, ExternalData, Graph, Metadata, Result, Value, check, dims};
 use plansmith_tensor::DType;
 
