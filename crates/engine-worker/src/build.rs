@@ -1,5 +1,6 @@
 //! A plan from a graph.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -18,12 +19,19 @@ use crate::progress::Monitor;
 use crate::serve::Client;
 use crate::{network, partial};
 
-/// Builds a plan and leaves it under a partial name, or only hashes it.
-pub(crate) fn build(libraries: &Libraries, logger: &Logger, client: &Client, order: &BuildOrder) -> Result<BuiltPlan, Failure> {
-    if let Some(folder) = &order.folder {
-        partial::remove_leftovers(folder).map_err(|error| because("leftovers of an earlier run", &error))?;
-    }
-    let name = enter_folder(&order.onnx)?;
+/// Builds a plan and leaves it under a partial name.
+///
+/// The parser is given a bare name in the working folder: the path that it is given changes the bytes of a plan.
+pub(crate) fn build(
+    libraries: &Libraries,
+    logger: &Logger,
+    client: &Client,
+    order: &BuildOrder,
+    model: &OwnedFd,
+    plan_folder: &OwnedFd,
+) -> Result<BuiltPlan, Failure> {
+    enter(model)?;
+    let name = c_string(&order.onnx)?;
     let monitor = Monitor::new(client.clone())?;
     let nothing = |what: &str| failed(format!("TensorRT gave no {what}"), logger.take(Severity::Warning));
 
@@ -62,10 +70,13 @@ pub(crate) fn build(libraries: &Libraries, logger: &Logger, client: &Client, ord
     }
     // SAFETY: `data` points to `size` bytes that live as long as `memory`.
     let plan = unsafe { std::slice::from_raw_parts(data, size) };
-    let written = order.folder.as_ref().map(|folder| monitor.phase("write", || partial::write(folder, plan))).transpose();
+    // Not before: what lies in the folder would move what is allocated after it.
+    enter(plan_folder)?;
+    partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;
+    let written = monitor.phase("write", || partial::write(Path::new(""), plan));
     let written = written.map_err(|error| because("the plan cannot be written", &error))?;
     let built = BuiltPlan {
-        partial: written.as_ref().map(|partial| partial.path.clone()),
+        partial: written.path.display().to_string(),
         bytes: size as u64,
         sha256: Digest::of(plan),
         builder: settings,
@@ -86,14 +97,8 @@ fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
-/// Makes the model's folder the working folder and gives the model's bare name.
-fn enter_folder(model: &Path) -> Result<std::ffi::CString, Failure> {
-    let refuse = |reason: String| failed(format!("`{}`: {reason}", model.display()), Vec::new());
-    let (Some(folder), Some(name)) = (model.parent(), model.file_name().and_then(|name| name.to_str())) else {
-        return Err(refuse("is not the path of a file".to_owned()));
-    };
-    std::env::set_current_dir(folder).map_err(|error| refuse(format!("its folder cannot be entered: {error}")))?;
-    c_string(name)
+fn enter(folder: &OwnedFd) -> Result<(), Failure> {
+    rustix::process::fchdir(folder).map_err(|error| because("a folder cannot be entered", &error))
 }
 
 fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture]) -> Result<(), Failure> {

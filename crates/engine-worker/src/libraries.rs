@@ -1,7 +1,8 @@
 //! TensorRT's two libraries, loaded by path.
 
 use std::ffi::c_void;
-use std::path::Path;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::path::{Path, PathBuf};
 
 use libloading::{Library, Symbol};
 use plansmith_engine::protocol::Failure;
@@ -15,20 +16,23 @@ use crate::log::Logger;
 pub(crate) struct Libraries {
     core: Library,
     parser: Library,
+    /// Through it the libraries have the same path wherever they lie; a path's length moves what is allocated after it.
+    _folder: OwnedFd,
     /// Version and digests.
     pub(crate) record: LibraryRecord,
 }
 
 impl Libraries {
     /// Loads the core library, then the parser, which needs it.
-    pub(crate) fn load(folder: &Path) -> Result<Self, Failure> {
-        let [core_path, parser_path] = WorkerPaths::LIBRARIES.map(|name| folder.join(name));
+    pub(crate) fn load(folder: OwnedFd) -> Result<Self, Failure> {
+        let place = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        let [core_path, parser_path] = WorkerPaths::LIBRARIES.map(|name| place.join(name));
         let core = open(&core_path)?;
-        let version = version(&core, folder)?;
+        let version = version(&core)?;
         let parser = open(&parser_path)?;
         let record = |path: &Path| FileRecord::of(path).map_err(|error| because("TensorRT's libraries", &error));
         let record = LibraryRecord { version, core: record(&core_path)?, parser: record(&parser_path)? };
-        Ok(Self { core, parser, record })
+        Ok(Self { core, parser, _folder: folder, record })
     }
 
     /// A builder. The logger must outlive it.
@@ -76,7 +80,8 @@ pub(crate) fn owned<T: cxx::memory::UniquePtrTarget>(made: *mut T) -> Option<cxx
 
 fn open(path: &Path) -> Result<Library, Failure> {
     // SAFETY: initialisers of the library run; it is NVIDIA's, named by the user.
-    unsafe { Library::new(path) }.map_err(|error| because(&format!("cannot load `{}`", path.display()), &error))
+    unsafe { Library::new(path) }
+        .map_err(|error| because(&format!("cannot load `{}`", path.file_name().unwrap_or_default().display()), &error))
 }
 
 fn symbol<'lib, T>(library: &'lib Library, name: &str) -> Result<Symbol<'lib, T>, Failure> {
@@ -85,7 +90,7 @@ fn symbol<'lib, T>(library: &'lib Library, name: &str) -> Result<Symbol<'lib, T>
 }
 
 /// The library accepts a builder of any version number, so the versions are compared here.
-fn version(core: &Library, folder: &Path) -> Result<PlanVersion, Failure> {
+fn version(core: &Library) -> Result<PlanVersion, Failure> {
     type Version = unsafe extern "C" fn() -> i32;
     // SAFETY: NvInferRuntimeBase.h and NvInferRuntime.h give these symbols this type.
     let (library, build) =
@@ -97,8 +102,7 @@ fn version(core: &Library, folder: &Path) -> Result<PlanVersion, Failure> {
     if library != headers {
         let text = |version| parts(version).map(|part| part.to_string()).join(".");
         let (found, wanted) = (text(library), text(headers));
-        let message =
-            format!("`{}` holds TensorRT-RTX {found}; this worker was compiled for {wanted}: install that version", folder.display());
+        let message = format!("TensorRT-RTX {found} was found; this worker was compiled for {wanted}: install that version");
         return Err(failed(message, Vec::new()));
     }
     let [major, minor, patch] = parts(library);

@@ -1,18 +1,19 @@
 //! Requests in, replies out.
 
-use std::fs::File;
+use std::convert::Infallible;
+use std::io::Write as _;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
 
-use plansmith_engine::protocol::{self, Event, Failure, Greeting, OpenOrder, Reply, Request};
+use plansmith_engine::protocol::{self, Event, Failure, Greeting, Reply, Request};
 use plansmith_engine::{Flavor, RandomisedAddresses};
 
 use crate::build::build;
 use crate::cuda;
 use crate::execute::{Executor, Opening};
-use crate::failure::failed;
+use crate::failure::{because, failed};
 use crate::libraries::Libraries;
 use crate::log::Logger;
 
@@ -33,59 +34,73 @@ impl Client {
     }
 }
 
-/// A request, with the descriptor that belongs to it.
-enum Incoming {
-    Plain(Request),
-    Open(OpenOrder, File),
-}
-
 /// Ends the process at once, whatever other threads are doing: running destructors under a build would crash.
 fn leave(code: i32) -> ! {
     // SAFETY: `_exit` ends the process without running anything of it.
     unsafe { libc::_exit(code) }
 }
 
-/// Reads requests until the client closes its end, and ends the process then, even in the middle of a build.
-fn read(mut stream: UnixStream, requests: &Sender<Incoming>) {
-    loop {
-        let incoming = match protocol::receive(&mut stream) {
-            Ok(Some(Request::Open(order))) => match protocol::receive_descriptor(&stream) {
-                Ok(memory) => Incoming::Open(order, File::from(memory)),
-                Err(_) => leave(3),
-            },
-            Ok(Some(request)) => Incoming::Plain(request),
-            Ok(None) => leave(0),
-            Err(_) => leave(3),
-        };
-        if requests.send(incoming).is_err() {
-            leave(0);
+/// Ends the process when the client's end closes, even in the middle of a build.
+///
+/// The thread allocates nothing once it is ready: addresses of what TensorRT allocates must not depend on when threads run, since the
+/// bytes of a plan depend on them.
+fn watch(stream: &UnixStream) {
+    let descriptor = stream.as_raw_fd();
+    let ready = Arc::new(Barrier::new(2));
+    let here = Arc::clone(&ready);
+    std::thread::spawn(move || {
+        here.wait();
+        let mut poll = libc::pollfd { fd: descriptor, events: libc::POLLRDHUP, revents: 0 };
+        loop {
+            // SAFETY: `poll` is one descriptor, which stays open as long as the process.
+            match unsafe { libc::poll(&raw mut poll, 1, -1) } {
+                1 => leave(0),
+                _ => continue,
+            }
+        }
+    });
+    ready.wait();
+}
+
+/// The next request; ends the process when there will be none.
+fn next(stream: &UnixStream) -> Request {
+    match protocol::receive(&mut &*stream) {
+        Ok(Some(request)) => request,
+        Ok(None) => leave(0),
+        Err(error) => {
+            // Goes to the client, who quotes what a worker printed before it died.
+            let _ = writeln!(std::io::stderr(), "{error}");
+            leave(3)
         }
     }
 }
 
+/// The folder, or memory file, that follows a request.
+fn descriptor(stream: &UnixStream) -> Result<OwnedFd, Failure> {
+    protocol::receive_descriptor(stream).map_err(|error| because("a descriptor that should follow a request", &error))
+}
+
 /// Serves one client until it closes.
 pub(crate) fn serve(stream: UnixStream, addresses: RandomisedAddresses) -> ExitCode {
-    let Ok(reading) = stream.try_clone() else { return ExitCode::from(3) };
-    let client = Client(Arc::new(Mutex::new(stream)));
-    let (sender, requests) = channel();
-    std::thread::spawn(move || read(reading, &sender));
-    if let Err(failure) = answer(&client, &requests, addresses) {
-        client.send(&Reply::Failed(failure));
-    }
+    let Ok(writing) = stream.try_clone() else { return ExitCode::from(3) };
+    let client = Client(Arc::new(Mutex::new(writing)));
+    watch(&stream);
+    let Err(failure) = answer(&client, &stream, addresses);
+    client.send(&Reply::Failed(failure));
     // Whatever TensorRT still holds goes with the process; its destructors need not run.
     leave(0)
 }
 
 /// Answers requests; an error here is one after which nothing more can be answered.
-fn answer(client: &Client, requests: &Receiver<Incoming>, addresses: RandomisedAddresses) -> Result<(), Failure> {
-    let Ok(Incoming::Plain(Request::Hello { protocol, flavor, libraries })) = requests.recv() else {
+fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) -> Result<Infallible, Failure> {
+    let Request::Hello { protocol, flavor } = next(stream) else {
         return Err(failed("the first request is not a greeting", Vec::new()));
     };
     if (protocol, flavor) != (protocol::VERSION, Flavor::Rtx) {
         let ours = protocol::VERSION;
         return Err(failed(format!("protocol {protocol} for {flavor} was asked for; this worker speaks {ours} for rtx"), Vec::new()));
     }
-    let libraries = Libraries::load(&libraries)?;
+    let libraries = Libraries::load(descriptor(stream)?)?;
     let gpu = cuda::first_gpu();
     let logger = Logger::new(client.clone(), gpu.is_err())?;
     client.send(&Reply::Hello(Greeting {
@@ -98,29 +113,30 @@ fn answer(client: &Client, requests: &Receiver<Incoming>, addresses: RandomisedA
     }));
     let mut built = false;
     let mut executor: Option<Executor<'_>> = None;
-    while let Ok(incoming) = requests.recv() {
-        let outcome = match incoming {
-            Incoming::Open(order, memory) => Executor::open(&libraries, &logger, &gpu, order, memory).map(|opening| match opening {
-                Opening::Ready(ready, gpu) => {
-                    executor = Some(*ready);
-                    Reply::Opened(gpu)
-                }
-                Opening::NotExecuted(reason) => Reply::NotExecuted(reason),
-            }),
-            Incoming::Plain(request) => match (request, &mut executor) {
-                (Request::Build(_), _) if built => Err(failed("this worker has built a plan already; the next needs another", Vec::new())),
-                (Request::Build(order), _) => {
-                    built = true;
-                    build(&libraries, &logger, client, &order).map(Reply::Built)
-                }
-                (Request::Step(order), Some(executor)) => executor.step(order).map(|logits| Reply::Tensors(vec![logits])),
-                (Request::Reset { batch }, Some(executor)) => executor.reset(batch).map(|()| Reply::Done),
-                (Request::Cache, Some(executor)) => executor.cache().map(Reply::Tensors),
-                (Request::Step(_) | Request::Reset { .. } | Request::Cache, None) => Err(failed("no plan is open", Vec::new())),
-                (Request::Hello { .. } | Request::Open(_), _) => Err(failed("a request out of turn", Vec::new())),
-            },
+    loop {
+        let outcome = match (next(stream), &mut executor) {
+            (Request::Open(order), _) => {
+                let memory = descriptor(stream)?;
+                Executor::open(&libraries, &logger, &gpu, order, memory.into()).map(|opening| match opening {
+                    Opening::Ready(ready, gpu) => {
+                        executor = Some(*ready);
+                        Reply::Opened(gpu)
+                    }
+                    Opening::NotExecuted(reason) => Reply::NotExecuted(reason),
+                })
+            }
+            (Request::Build(_), _) if built => Err(failed("this worker has built a plan already; the next needs another", Vec::new())),
+            (Request::Build(order), _) => {
+                built = true;
+                let (model, plan) = (descriptor(stream)?, descriptor(stream)?);
+                build(&libraries, &logger, client, &order, &model, &plan).map(Reply::Built)
+            }
+            (Request::Step(order), Some(executor)) => executor.step(order).map(|logits| Reply::Tensors(vec![logits])),
+            (Request::Reset { batch }, Some(executor)) => executor.reset(batch).map(|()| Reply::Done),
+            (Request::Cache, Some(executor)) => executor.cache().map(Reply::Tensors),
+            (Request::Step(_) | Request::Reset { .. } | Request::Cache, None) => Err(failed("no plan is open", Vec::new())),
+            (Request::Hello { .. }, _) => Err(failed("a second greeting", Vec::new())),
         };
         client.send(&outcome.unwrap_or_else(Reply::Failed));
     }
-    Ok(())
 }

@@ -48,8 +48,8 @@ pub struct PlanHeader {
     pub flavor: Flavor,
     /// Version of the library.
     pub version: PlanVersion,
-    /// Bytes after the header; unknown for the enterprise flavour.
-    pub body_bytes: Option<u64>,
+    /// Size of the whole plan, header included; unknown for the enterprise flavour.
+    pub plan_bytes: Option<u64>,
     /// One bit an architecture, see [`Architecture::bit`]; unknown for the enterprise flavour.
     pub architecture_bits: Option<u32>,
 }
@@ -61,7 +61,7 @@ impl PlanHeader {
     /// Reads a header from the first bytes of a plan of `total` bytes.
     ///
     /// # Errors
-    /// Says what is off: too short, another magic, a body size that is not that of the file, an architecture bit that is none.
+    /// Says what is off: too short, another magic, a size that is not that of the file, an architecture bit that is none.
     pub fn parse(bytes: &[u8], total: u64) -> Result<Self, String> {
         let Some(bytes) = bytes.get(..Self::BYTES) else {
             return Err(format!("{} bytes are less than a plan's header of {}", bytes.len(), Self::BYTES));
@@ -76,19 +76,18 @@ impl PlanHeader {
         };
         let version = PlanVersion { parts: part(24) };
         if flavor == Flavor::Enterprise {
-            return Ok(Self { flavor, version, body_bytes: None, architecture_bits: None });
+            return Ok(Self { flavor, version, plan_bytes: None, architecture_bits: None });
         }
-        let body = u64::from(u32::from_le_bytes(part(16))) | u64::from(u32::from_le_bytes(part(20))) << 32;
-        let expected = total.saturating_sub(Self::BYTES as u64);
-        if body != expected {
-            return Err(format!("the header says {body} bytes follow it; the file has {expected}"));
+        let size = u64::from(u32::from_le_bytes(part(16))) | u64::from(u32::from_le_bytes(part(20))) << 32;
+        if size != total {
+            return Err(format!("the header says the plan has {size} bytes; the file has {total}"));
         }
         let bits = u32::from_le_bytes(part(32));
         match architectures_of_bits(bits) {
             (known, 0) if !known.is_empty() => {}
             (_, unknown) => return Err(format!("architecture bits {bits:#x}: {unknown:#x} are none that we know")),
         }
-        Ok(Self { flavor, version, body_bytes: Some(body), architecture_bits: Some(bits) })
+        Ok(Self { flavor, version, plan_bytes: Some(size), architecture_bits: Some(bits) })
     }
 
     /// Reads the header of a plan file, in O(1).
@@ -117,7 +116,7 @@ mod tests {
     fn header() -> Vec<u8> {
         let mut bytes = vec![0; 64];
         bytes[..4].copy_from_slice(b"vtrt");
-        bytes[16..24].copy_from_slice(&1000_u64.to_le_bytes());
+        bytes[16..24].copy_from_slice(&1064_u64.to_le_bytes());
         bytes[24..28].copy_from_slice(&[1, 7, 1, 0x74]);
         bytes[32..36].copy_from_slice(&0b1100_u32.to_le_bytes());
         bytes
@@ -135,7 +134,7 @@ mod tests {
     #[test]
     fn anything_odd_is_refused() {
         assert!(PlanHeader::parse(&header()[..63], 1064).unwrap_err().contains("63 bytes"));
-        assert!(PlanHeader::parse(&header(), 1063).unwrap_err().contains("says 1000 bytes follow it; the file has 999"));
+        assert!(PlanHeader::parse(&header(), 1063).unwrap_err().contains("says the plan has 1064 bytes; the file has 1063"));
         let with = |at: usize, value: u8| {
             let mut bytes = header();
             bytes[at] = value;

@@ -1,7 +1,6 @@
 //! Plans of one model being executed in a worker, with the cache staying there.
 
 use std::fs::File;
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
@@ -9,7 +8,7 @@ use plansmith_tensor::{DType, Signature};
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{self, OpenOrder, PlanOrder, Reply, Request, SharedTensor, StepOrder};
+use crate::protocol::{OpenOrder, PlanOrder, Reply, Request, SharedTensor, StepOrder};
 use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path};
 
 /// Why plans were not executed, and what could be checked nevertheless.
@@ -111,12 +110,10 @@ impl PlanSession {
         let memory = rustix::fs::memfd_create("plansmith-tensors", MemfdFlags::CLOEXEC)
             .map_err(|error| Error::Protocol(format!("no memory file: {error}")))?;
         worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked }))?;
-        protocol::send_descriptor(worker.stream()?, memory.as_fd())?;
+        let memory = File::from(memory);
+        worker.send_descriptor("opening a plan", &memory)?;
         match worker.wait("opening a plan", &mut |_| {})? {
-            Reply::Opened(gpu) => {
-                let memory = File::from(memory);
-                Ok(Opened::Session(Box::new(Self { worker, memory, gpu, signature, profiles, batch: 0, past: 0 })))
-            }
+            Reply::Opened(gpu) => Ok(Opened::Session(Box::new(Self { worker, memory, gpu, signature, profiles, batch: 0, past: 0 }))),
             Reply::NotExecuted(reason) => Ok(Opened::NotExecuted(reason)),
             other => Err(unexpected(&other)),
         }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Seek as _};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
@@ -23,6 +23,14 @@ pub struct Worker {
     paths: WorkerPaths,
     greeting: Greeting,
     process: Process,
+}
+
+/// The worker knows no paths, so its words lack them.
+fn with_place(error: Error, place: &str) -> Error {
+    match error {
+        Error::Worker { message, log } => Error::Worker { message: format!("{message} ({place})"), log },
+        other => other,
+    }
 }
 
 /// The process and the two files that tie it to us.
@@ -57,12 +65,14 @@ impl Worker {
             .spawn()
             .map_err(system)?;
         let mut process = Process { child, stream: Some(ours), output };
-        let hello = Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor, libraries: paths.libraries.clone() };
-        process.send("starting", &hello)?;
+        let libraries = plansmith_files::open(&paths.libraries)?;
+        process.send("starting", &Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor })?;
+        process.send_descriptor("starting", &libraries)?;
         process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
-        let greeting = match process.wait("starting", &mut |_| {})? {
-            Reply::Hello(greeting) => greeting,
-            other => return Err(unexpected(&other)),
+        let greeting = match process.wait("starting", &mut |_| {}) {
+            Ok(Reply::Hello(greeting)) => greeting,
+            Ok(other) => return Err(unexpected(&other)),
+            Err(error) => return Err(with_place(error, &format!("libraries from `{}`", paths.libraries.display()))),
         };
         process.stream()?.set_read_timeout(None).map_err(system)?;
         if (greeting.protocol, greeting.flavor) != (protocol::VERSION, paths.flavor) {
@@ -103,25 +113,21 @@ impl Worker {
             _ => Path::new("."),
         };
         plansmith_files::create_dir_all(folder)?;
-        let order = BuildOrder {
-            onnx: model.path,
-            folder: Some(plansmith_files::canonicalize(folder)?),
-            architectures: request.architectures.clone(),
-            inputs,
+        let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
+            return Err(Error::Model { path: model.path, reason: "its name is not UTF-8".to_owned() });
         };
-        let built = self.run_build(&order, progress)?;
-        let Some(partial) = &built.partial else {
-            return Err(Error::Protocol("a plan was built but left nowhere".to_owned()));
-        };
-        let header = PlanHeader::read(partial)?;
+        let order = BuildOrder { onnx: name.to_owned(), architectures: request.architectures.clone(), inputs };
+        let built = self.run_build(&model.path, folder, &order, progress)?;
+        let partial = folder.join(&built.partial);
+        let header = PlanHeader::read(&partial)?;
         let mut wanted = request.architectures.clone();
         wanted.sort_unstable();
         if header.architectures() != wanted || header.version != self.greeting.library.version {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
-            return Err(Error::Plan { path: partial.clone(), reason });
+            return Err(Error::Plan { path: partial, reason });
         }
         let reproducible = if request.prove_reproducible {
-            self.prove(order.clone(), &built, progress)?
+            self.prove(&model.path, folder, &order, &built, progress)?
         } else {
             Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }
         };
@@ -147,7 +153,7 @@ impl Worker {
         // The plan comes last: with it the pair is whole.
         let manifest_path = manifest_path(&request.output);
         manifest.write(&manifest_path)?;
-        plansmith_files::rename(partial, &request.output)?;
+        plansmith_files::rename(&partial, &request.output)?;
         plansmith_files::open(folder)?.sync_all().map_err(|error| plansmith_files::Error::new("sync folder", folder, error))?;
         Ok(BuildReport {
             plan: request.output.clone(),
@@ -159,21 +165,32 @@ impl Worker {
         })
     }
 
-    fn run_build(&mut self, order: &BuildOrder, progress: &mut dyn FnMut(Event)) -> Result<BuiltPlan, Error> {
-        let doing = format!("building from `{}`", order.onnx.display());
-        self.send(&doing, &Request::Build(order.clone()))?;
-        match self.wait(&doing, progress) {
+    fn run_build(&mut self, model: &Path, folder: &Path, order: &BuildOrder, progress: &mut dyn FnMut(Event)) -> Result<BuiltPlan, Error> {
+        let place = format!("building from `{}`", model.display());
+        self.send(&place, &Request::Build(order.clone()))?;
+        for folder in [model.parent().unwrap_or(Path::new("/")), folder] {
+            self.process.send_descriptor(&place, &plansmith_files::open(folder)?)?;
+        }
+        match self.wait(&place, progress) {
             Ok(Reply::Built(built)) => Ok(built),
             Ok(other) => Err(unexpected(&other)),
-            Err(Error::Parse { nodes, .. }) => Err(Error::Parse { path: order.onnx.clone(), nodes }),
-            Err(error) => Err(error),
+            Err(Error::Parse { nodes, .. }) => Err(Error::Parse { path: model.to_owned(), nodes }),
+            Err(error) => Err(with_place(error, &format!("{place} into `{}`", folder.display()))),
         }
     }
 
-    /// Builds once more, in a process of its own, keeping only the digest.
-    fn prove(&self, order: BuildOrder, first: &BuiltPlan, progress: &mut dyn FnMut(Event)) -> Result<Reproducibility, Error> {
+    /// Builds once more, in a process of its own, from the very same request: another would move what is allocated after it.
+    fn prove(
+        &self,
+        model: &Path,
+        folder: &Path,
+        order: &BuildOrder,
+        first: &BuiltPlan,
+        progress: &mut dyn FnMut(Event),
+    ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
-        let built = second.run_build(&BuildOrder { folder: None, ..order }, progress)?;
+        let built = second.run_build(model, folder, order, progress)?;
+        plansmith_files::remove_file(&folder.join(&built.partial))?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
         Ok(if built.sha256 == first.sha256 {
             Reproducibility::Proved { randomised_addresses }
@@ -190,8 +207,8 @@ impl Worker {
         self.process.wait(doing, progress)
     }
 
-    pub(crate) fn stream(&self) -> Result<&UnixStream, Error> {
-        self.process.stream()
+    pub(crate) fn send_descriptor(&mut self, doing: &str, file: &File) -> Result<(), Error> {
+        self.process.send_descriptor(doing, file)
     }
 }
 
@@ -204,6 +221,11 @@ impl Process {
         let mut stream = self.stream()?;
         // A worker that is gone is worth more words than a broken pipe.
         protocol::send(&mut stream, request).map_err(|error| if self.ended() { self.died(doing) } else { error })
+    }
+
+    fn send_descriptor(&mut self, doing: &str, file: &File) -> Result<(), Error> {
+        let stream = self.stream()?;
+        protocol::send_descriptor(stream, file.as_fd()).map_err(|error| if self.ended() { self.died(doing) } else { error })
     }
 
     /// The next reply that is no event.

@@ -15,16 +15,15 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Request {
-    /// First of all: load the libraries and say who you are.
+    /// First of all: load the libraries and say who you are. A descriptor of the libraries' folder follows.
     Hello {
         /// [`super::VERSION`] of the client.
         protocol: u32,
         /// The flavour that the client wants.
         flavor: Flavor,
-        /// Folder of the libraries.
-        libraries: PathBuf,
     },
-    /// Build a plan; once a process, since what was built before changes the bytes.
+    /// Build a plan; once a process, since what was built before changes the bytes. Descriptors of the graph's folder and of that for the
+    /// plan follow: a path would change, by its length, where the worker allocates what comes after it, and with that the bytes too.
     Build(BuildOrder),
     /// Open plans of one model for execution; a descriptor of a memory file follows.
     Open(OpenOrder),
@@ -131,10 +130,8 @@ pub enum Event {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuildOrder {
-    /// The graph; absolute.
-    pub onnx: PathBuf,
-    /// Folder in which the worker leaves the plan under a partial name; without it, only the plan's digest is wanted.
-    pub folder: Option<PathBuf>,
+    /// Bare name of the graph.
+    pub onnx: String,
     /// What the plan is for.
     pub architectures: Vec<Architecture>,
     /// Every input's shapes.
@@ -145,8 +142,8 @@ pub struct BuildOrder {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuiltPlan {
-    /// Where it lies, synced and locked until the worker ends; to be renamed by the client.
-    pub partial: Option<PathBuf>,
+    /// Its bare name in the folder for it; synced, and locked until the worker ends; to be renamed by the client.
+    pub partial: String,
     /// Its size.
     pub bytes: u64,
     /// Its digest.

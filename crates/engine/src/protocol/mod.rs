@@ -2,8 +2,8 @@
 //!
 //! The worker gets one end of a socket pair as its standard input (the libraries print to standard output). Both ends send frames: a
 //! `u32` length, little-endian, then that many bytes of JSON. [`Request::Hello`] comes first and is answered by [`Reply::Hello`]. Every
-//! request gets any number of [`Reply::Event`] and then one other reply. Large tensors lie in a memory file that follows
-//! [`Request::Open`] as a descriptor. The worker ends when the client's end of the socket closes, whatever it is doing.
+//! request gets any number of [`Reply::Event`] and then one other reply. Folders, and the memory file in which large tensors lie, follow a
+//! request as descriptors. The worker ends when the client's end of the socket closes, whatever it is doing.
 
 mod frame;
 mod message;
