@@ -42,7 +42,8 @@ impl Split {
             Some("smollm") => {
                 notes.push(
                     "the pre-tokenizer `smollm` is rebuilt as transformers rebuilds it from a GGUF, without the original's cut before \
-                     each digit: ids can differ from the original tokenizer's where two or more blanks stand before a digit"
+                     each digit: ids can differ from the original tokenizer's where several blanks or line ends stand before a digit, \
+                     and for digits other than 0 to 9"
                         .to_owned(),
                 );
                 Self::Gpt2
