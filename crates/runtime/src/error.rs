@@ -66,6 +66,10 @@ pub enum Error {
         wanted: PathBuf,
     },
 
+    /// Plans or their worker.
+    #[error(transparent)]
+    Engine(#[from] plansmith_engine::Error),
+
     /// The runtime refuses the graph.
     #[error("{runtime} refuses {graph}: {message}")]
     Refused {
@@ -102,6 +106,7 @@ impl Error {
                 "inputs must be input_ids, attention_mask, position_ids (optional) and past_key_values.N.key/value, outputs logits and present.N.key/value"
                     .to_owned(),
             ),
+            Self::Engine(error) => error.hint(),
             Self::File(_) | Self::Decode { .. } | Self::Refused { .. } | Self::Start { .. } => None,
         }
     }

@@ -8,6 +8,7 @@
 //! - External data must lie beside the graph and be as long as the graph says.
 //! - [`RuntimeFacts::compute`] says which dtype the arithmetic is done in. rten computes in fp32 whatever the graph declares: 16-bit
 //!   weights are widened when it loads, so its results prove the weights' rounding and not that of 16-bit arithmetic.
+//! - TensorRT runs plans, not graphs: [`open_plans`].
 //! - ONNX Runtime is loaded from a library found by [`find_ort`]; without one everything else works.
 //!
 //! After a step that fails, a session's cache is empty, as after [`Session::reset`].
@@ -18,6 +19,7 @@ mod interface;
 mod kind;
 mod open;
 mod ort;
+mod plan;
 mod rten;
 mod tensors;
 
@@ -27,4 +29,5 @@ pub use error::{Error, Searched};
 pub use graph::GraphSource;
 pub use kind::{RuntimeKind, UnknownRuntime};
 pub use open::{LoadBreakdown, Loaded, OpenOptions, Optimization, RuntimeFacts, load, open};
+pub use plan::{OpenedPlans, open_plans};
 pub use plansmith_tensor::Session;

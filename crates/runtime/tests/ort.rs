@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Golden, agrees, decode, fixture, open_file, prefill};
-use plansmith_runtime::{Error, GraphSource, OpenOptions, Optimization, RuntimeKind, Session as _, find_ort, load, open};
+use plansmith_runtime::{Error, GraphSource, OpenOptions, Optimization, RuntimeKind, find_ort, load, open};
 use plansmith_tensor::DType;
 
 const ORT: RuntimeKind = RuntimeKind::Ort;

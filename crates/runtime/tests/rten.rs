@@ -3,7 +3,7 @@
 mod common;
 
 use common::{Golden, agrees, decode, fixture, open_file, prefill};
-use plansmith_runtime::{GraphSource, OpenOptions, Optimization, RuntimeKind, Session as _, load, open};
+use plansmith_runtime::{GraphSource, OpenOptions, Optimization, RuntimeKind, load, open};
 use plansmith_tensor::DType;
 
 const RTEN: RuntimeKind = RuntimeKind::Rten;

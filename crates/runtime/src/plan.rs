@@ -1,0 +1,157 @@
+//! TensorRT plans, executed by the worker.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use half::{bf16, f16};
+use plansmith_engine::{NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path};
+use plansmith_tensor::{Batch, Cache, CacheLayer, DType, HostTensor, Logits, Session, SessionError, Signature};
+
+use crate::interface::{self, Interface};
+use crate::open::{LoadBreakdown, Loaded, RuntimeFacts};
+use crate::{Error, RuntimeKind};
+
+/// What [`open_plans`] gives.
+pub enum OpenedPlans {
+    /// A session; its cache is empty, for one row.
+    Session(Loaded),
+    /// This host cannot execute plans: what was checked without, and why.
+    NotExecuted(NotExecuted),
+}
+
+/// Opens plans of one model, a profile each, on the first GPU: a step is done by the first plan whose profile it fits.
+///
+/// # Errors
+/// The plans differ from the manifests beside them, are not of one model or not of a decoder; the worker is missing or fails.
+pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<OpenedPlans, Error> {
+    let start = Instant::now();
+    let session = match PlanSession::open(paths, plans)? {
+        Opened::Session(session) => *session,
+        Opened::NotExecuted(reason) => return Ok(OpenedPlans::NotExecuted(reason)),
+    };
+    // Opening fails without plans.
+    let name = plans.first().map(|plan| plan.display().to_string()).unwrap_or_default();
+    let interface = Interface::read(session.signature().clone()).map_err(|reason| Error::Interface { graph: name, reason })?;
+    let versions =
+        plans.iter().take(1).map(|plan| PlanManifest::read(&manifest_path(plan)).map(|manifest| manifest.library.version.to_string()));
+    let facts = RuntimeFacts {
+        kind: RuntimeKind::TensorRt,
+        version: versions.collect::<Result<_, _>>()?,
+        library: Some(paths.libraries.clone()),
+        compute: interface.cache_dtype,
+    };
+    let mut session = TensorRtSession { session: RefCell::new(session), interface, past: 0, rows: 1 };
+    session.reset(1).map_err(|error| Error::Start { runtime: RuntimeKind::TensorRt, message: error.to_string() })?;
+    let breakdown = LoadBreakdown { session: start.elapsed(), ..LoadBreakdown::default() };
+    Ok(OpenedPlans::Session(Loaded { session: Box::new(session), facts, breakdown }))
+}
+
+/// A decoder in the worker; its cache stays there.
+struct TensorRtSession {
+    /// Copying the cache out is a conversation, so it needs the session mutably.
+    session: RefCell<PlanSession>,
+    interface: Interface,
+    past: usize,
+    rows: usize,
+}
+
+impl TensorRtSession {
+    fn error(message: impl ToString) -> SessionError {
+        SessionError::Runtime { runtime: "tensorrt", message: message.to_string() }
+    }
+}
+
+impl Session for TensorRtSession {
+    fn runtime(&self) -> &'static str {
+        "tensorrt"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.interface.signature
+    }
+
+    fn past(&self) -> usize {
+        self.past
+    }
+
+    fn reset(&mut self, batch: usize) -> Result<(), SessionError> {
+        self.interface.check_rows(batch)?;
+        self.session.get_mut().reset(batch as u64).map_err(Self::error)?;
+        (self.rows, self.past) = (batch, 0);
+        Ok(())
+    }
+
+    fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
+        self.interface.check(batch, self.rows, self.past)?;
+        let tokens = StepTokens {
+            batch: batch.batch as u64,
+            sequence: batch.sequence as u64,
+            input_ids: &batch.input_ids,
+            attention_mask: &batch.attention_mask,
+            position_ids: &batch.position_ids,
+        };
+        let logits = self.session.get_mut().step(&tokens).map_err(|error| error.to_string()).and_then(|tensor| {
+            let HostTensor { shape, data } = widen(&tensor)?;
+            interface::logits(&shape, data, batch)
+        });
+        match logits {
+            Ok(logits) => {
+                self.past += batch.sequence;
+                Ok(logits)
+            }
+            Err(message) => {
+                self.reset(self.rows)?;
+                Err(Self::error(message))
+            }
+        }
+    }
+
+    fn cache(&self) -> Result<Cache, SessionError> {
+        if self.past == 0 {
+            let empty = |port: &interface::CachePort| HostTensor { shape: vec![self.rows, port.heads, 0, port.head_dim], data: Vec::new() };
+            return Ok(self
+                .interface
+                .cache
+                .chunks_exact(2)
+                .map(|ports| CacheLayer { key: empty(&ports[0]), value: empty(&ports[1]) })
+                .collect());
+        }
+        let mut entries = self.session.borrow_mut().cache().map_err(Self::error)?;
+        let mut take = |port: &interface::CachePort| {
+            let found = entries.iter().position(|entry| entry.name == port.past);
+            let index = found.ok_or_else(|| Self::error(format!("it returned no `{}`", port.past)))?;
+            widen(&entries.swap_remove(index).tensor).map_err(Self::error)
+        };
+        self.interface.cache.chunks_exact(2).map(|ports| Ok(CacheLayer { key: take(&ports[0])?, value: take(&ports[1])? })).collect()
+    }
+}
+
+/// A float tensor widened to fp32.
+fn widen(tensor: &TensorBytes) -> Result<HostTensor, String> {
+    let data = match tensor.dtype {
+        DType::F32 => tensor.bytes.as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect(),
+        DType::F16 => tensor.bytes.as_chunks().0.iter().map(|&bytes| f16::from_le_bytes(bytes).to_f32()).collect(),
+        DType::BF16 => tensor.bytes.as_chunks().0.iter().map(|&bytes| bf16::from_le_bytes(bytes).to_f32()).collect(),
+        other => return Err(format!("it returned {other}, which is no float that we widen")),
+    };
+    let shape = tensor.shape.iter().map(|&dim| dim as usize).collect();
+    HostTensor::new(shape, data).ok_or_else(|| "a tensor's shape and size differ".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bit patterns from IEEE 754 binary16 and from bfloat16's definition (the upper half of binary32).
+    #[test]
+    fn floats_are_widened_exactly() {
+        let tensor = |dtype, bytes: &[u8]| TensorBytes { dtype, shape: vec![1, 2], bytes: bytes.to_vec() };
+        let wide = |dtype, bytes: &[u8]| widen(&tensor(dtype, bytes)).unwrap().data;
+        assert_eq!(wide(DType::F16, &[0x00, 0x3C, 0x01, 0x00]), [1.0, 2.0f32.powi(-24)]);
+        assert_eq!(wide(DType::BF16, &[0x80, 0x3F, 0x20, 0xC1]), [1.0, -10.0]);
+        assert_eq!(wide(DType::F32, &[0, 0, 0x80, 0x3F, 0, 0, 0, 0xC0]), [1.0, -2.0]);
+        assert!(widen(&tensor(DType::I64, &[0; 16])).unwrap_err().contains("I64"));
+        assert!(widen(&tensor(DType::F32, &[0; 4])).unwrap_err().contains("shape and size"));
+    }
+}
