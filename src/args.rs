@@ -225,7 +225,7 @@ pub(crate) struct Export {
     pub(crate) logits: LogitsFlag,
     /// ONNX operator set: 21 (primitive form) or 23 [default: 23, or 21 where the dialect needs the primitive form]
     #[arg(long)]
-    pub(crate) opset: Option<u64>,
+    pub(crate) opset: Option<u32>,
     /// Scan the payload for NaN and infinity, and hash it
     #[arg(long)]
     pub(crate) audit: bool,

@@ -56,6 +56,11 @@ impl Failure {
         Self { chain, hint }
     }
 
+    /// The message and its causes on one line.
+    pub(crate) fn line(&self) -> String {
+        self.chain.join(": ")
+    }
+
     /// The message, its causes, and the next step last.
     pub(crate) fn render(&self, label: &str) -> String {
         let mut text = format!("{label} {}\n", self.chain[0]);
@@ -91,5 +96,14 @@ macro_rules! plain {
     )*};
 }
 
-with_hint!(plansmith_families::Error);
-plain!(plansmith_files::Error, plansmith_tensor::SessionError);
+with_hint!(
+    plansmith_checkpoint::Error,
+    plansmith_checkpoint::gguf::Error,
+    plansmith_engine::Error,
+    plansmith_lowering::Error,
+    plansmith_pipeline::Error,
+    plansmith_reference::Error,
+    plansmith_runtime::Error,
+    plansmith_verify::Error,
+);
+plain!(plansmith_files::Error, plansmith_onnx::Error, plansmith_runtime::UnknownRuntime, plansmith_tensor::SessionError);

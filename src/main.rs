@@ -5,8 +5,10 @@
 mod args;
 mod commands;
 mod exit;
+mod model;
 mod output;
 mod stamp;
+mod text;
 
 use std::process::ExitCode;
 

@@ -25,8 +25,7 @@ impl TextModel {
         };
         let path = folder.join("tokenizer.json");
         let bytes = plansmith_files::read(&path)?;
-        let tokenizer =
-            Tokenizer::from_bytes(&bytes).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
+        let tokenizer = Tokenizer::from_bytes(&bytes).map_err(|error| Failure::new(format!("cannot read {}: {error}", path.display())))?;
         Ok(Self { tokenizer, eos: eos_ids(folder)?, folder: folder.clone() })
     }
 

@@ -21,7 +21,7 @@ pub(crate) fn man(folder: &Path, output: &Output) -> Result<Outcome, Failure> {
     let command = Cli::command();
     let pages = std::iter::once(("plansmith".to_owned(), command.clone())).chain(command.get_subcommands().map(|verb| {
         let name = format!("plansmith-{}", verb.get_name());
-        (name.clone(), verb.clone().name(name))
+        (name.clone(), verb.clone().display_name(name))
     }));
     for (name, command) in pages {
         let mut page = Vec::new();

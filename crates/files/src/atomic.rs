@@ -124,20 +124,46 @@ impl TempFolder {
 
 /// Puts `new` where `target` is in one step; what was at `target` is removed afterwards.
 ///
+/// # Errors
+/// Those of [`exchange_folder`].
+pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
+    exchange_folder(&new.keep(), target)
+}
+
+/// Puts the folder `new` where `target` is in one step; what was at `target` is removed afterwards.
+///
 /// Uses `renameat2(RENAME_EXCHANGE)`, so a reader sees the old folder or the new one, never neither.
 ///
 /// # Errors
 /// Those of the system; `target` is then untouched.
-pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
-    sync_folder(new.path())?;
+pub fn exchange_folder(new: &Path, target: &Path) -> Result<(), Error> {
+    sync_folder(new)?;
     if target.exists() {
-        rustix::fs::renameat_with(CWD, new.path(), CWD, target, RenameFlags::EXCHANGE).map_err(io::Error::from).at("exchange", target)?;
+        rustix::fs::renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE).map_err(io::Error::from).at("exchange", target)?;
         sync_folder(folder_of(target))?;
-        new.0.close().at("remove the replaced", target)
+        crate::remove_dir_all(new)
     } else {
-        crate::rename(new.path(), target)?;
-        let _ = new.keep();
+        crate::rename(new, target)?;
         sync_folder(folder_of(target))
+    }
+}
+
+/// A lock on a folder that one process holds at a time; it ends with the process, however that ends.
+#[derive(Debug)]
+pub struct FolderLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
+
+impl FolderLock {
+    /// Takes the lock, or gives `None` where another process holds it.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn take(folder: &Path) -> Result<Option<Self>, Error> {
+        let file = crate::open(folder)?;
+        match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self(file))),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(io::Error::from(error)).at("lock", folder),
+        }
     }
 }
 

@@ -12,7 +12,7 @@ pub use access::{
     canonicalize, create, create_dir_all, is_dir, is_file, list, metadata, open, read, read_at, read_to_string, remove_dir_all,
     remove_file, rename,
 };
-pub use atomic::{AtomicFile, TempFolder, replace_folder, write_atomic};
+pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic};
 pub use copy::{CopyMethod, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, sha256_file};
 pub use error::Error;

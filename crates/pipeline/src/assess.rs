@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::{Audit, audit, cache_folder};
-use plansmith_engine::{PlanManifest, check_plan, manifest_path};
+use plansmith_engine::{PlanCheck, check_plan, manifest_path};
 use plansmith_files::{Digest, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
 use plansmith_onnx::{ExternalData, ModelProto, dtype, encode};
@@ -150,7 +150,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     let spec = &assessment.source.loaded.spec;
     let vocab = spec.vocab_size as usize;
     let mut reference = Reference::open(spec.clone(), &assessment.source.checkpoint)?;
-    let mut checking = |what: &str, inner: plansmith_verify::Progress<'_>, progress: &mut dyn FnMut(Progress<'_>)| {
+    let checking = |what: &str, inner: plansmith_verify::Progress<'_>, progress: &mut dyn FnMut(Progress<'_>)| {
         progress(Progress::Check { what, check: inner.check, set: inner.set });
     };
 
@@ -228,14 +228,16 @@ fn tolerance(source: &Source, facts: &CandidateFacts) -> Result<Tolerance, Strin
 
 /// What can be said of a plan on this host: its structure, its header against its manifest, its hash.
 fn judge_plan(plan: &PlanCandidate) -> Result<CandidateVerdict, Error> {
-    let manifest = PlanManifest::read(&manifest_path(&plan.path))?;
-    let check = check_plan(&plan.path, &manifest)?;
+    let PlanCheck { manifest, checked } = check_plan(&plan.path, &manifest_path(&plan.path))?;
+    let cache = manifest.inputs.iter().find(|input| input.name.starts_with("past_key_values."));
+    let compute = cache.map_or(DType::F32, |input| input.dtype);
     let facts = CandidateFacts {
         path: plan.name.clone(),
         sha256: manifest.plan.sha256,
         runtime: RuntimeKind::TensorRt.to_string(),
-        storage: DType::F16,
-        compute: DType::F16,
+        storage: compute,
+        compute,
     };
-    Ok(CandidateVerdict::not_executed(facts, format!("{check:?}")))
+    let reason = format!("plans are not executed without a GPU of their architecture; checked: {}", checked.join("; "));
+    Ok(CandidateVerdict::not_executed(facts, reason))
 }

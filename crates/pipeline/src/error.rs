@@ -47,6 +47,72 @@ pub enum Error {
     /// A profile, an architecture or the worker.
     #[error(transparent)]
     Engine(#[from] plansmith_engine::Error),
+    /// The checkpoint's weights.
+    #[error(transparent)]
+    Checkpoint(#[from] plansmith_checkpoint::Error),
+    /// The config, the graph or its files.
+    #[error(transparent)]
+    Lowering(#[from] plansmith_lowering::Error),
+    /// A graph on disk.
+    #[error(transparent)]
+    Onnx(#[from] plansmith_onnx::Error),
+    /// The built-in reference.
+    #[error(transparent)]
+    Reference(#[from] plansmith_reference::Error),
+    /// A runtime.
+    #[error(transparent)]
+    Runtime(#[from] plansmith_runtime::Error),
+    /// A golden, prompts or a check.
+    #[error(transparent)]
+    Verify(#[from] plansmith_verify::Error),
+    /// A bundle's manifest cannot be read, or was changed.
+    #[error("`{}` {problem}", path.display())]
+    Manifest {
+        /// The manifest, or what stands in its place.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// A bundle's file is not what the manifest says.
+    #[error("`{}` {problem}", path.display())]
+    Bundle {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, both sides.
+        problem: String,
+    },
+    /// The source is not the one that the pipeline pins.
+    #[error("{}: {problem}", path.display())]
+    Pin {
+        /// The file, or the checkpoint's folder.
+        path: PathBuf,
+        /// Both sides.
+        problem: String,
+    },
+    /// No stage has this name.
+    #[error("no stage is called `{name}`")]
+    UnknownStage {
+        /// As given.
+        name: String,
+        /// All there are.
+        known: Vec<String>,
+    },
+    /// Another build writes to the same output.
+    #[error("another build is writing `{}`", path.display())]
+    Busy {
+        /// The folder being filled.
+        path: PathBuf,
+    },
+    /// A weight is NaN or infinite.
+    #[error("{}: tensor `{tensor}` holds values that are not finite ({seen})", path.display())]
+    NotFinite {
+        /// The weight file.
+        path: PathBuf,
+        /// The first such tensor.
+        tensor: String,
+        /// What was seen in it.
+        seen: String,
+    },
 }
 
 impl Error {
@@ -56,7 +122,18 @@ impl Error {
             Error::Yaml { hint, .. } | Error::Invalid { hint, .. } => hint.clone(),
             Error::Override { .. } => Some("paths are as in the file, with dots and indices: --set export.0.dtype=bf16".into()),
             Error::Engine(error) => error.hint(),
-            Error::Files(_) => None,
+            Error::Checkpoint(error) => error.hint(),
+            Error::Lowering(error) => error.hint(),
+            Error::Reference(error) => error.hint(),
+            Error::Runtime(error) => error.hint(),
+            Error::Verify(error) => error.hint(),
+            Error::Manifest { .. } => Some("a bundle is the folder that `plansmith build` wrote: build it again, or fetch it again".into()),
+            Error::Bundle { .. } => Some("the bundle was changed or damaged: fetch it again, or build it again".into()),
+            Error::Pin { .. } => Some("fetch the revision that is pinned, or correct `source` in the pipeline file".into()),
+            Error::UnknownStage { known, .. } => Some(format!("stages are {}", known.join(", "))),
+            Error::Busy { .. } => Some("wait for it to end, or stop it".into()),
+            Error::NotFinite { .. } => Some("the checkpoint is broken: fetch it again, or repair it where it was made".into()),
+            Error::Files(_) | Error::Onnx(_) => None,
         }
     }
 }

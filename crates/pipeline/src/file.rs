@@ -80,7 +80,7 @@ pub struct ExportSpec {
     #[serde(default = "portable")]
     pub dialect: Dialect,
     /// ONNX operator set.
-    pub opset: Option<u64>,
+    pub opset: Option<u32>,
 }
 
 fn all_positions() -> LogitsAt {

@@ -1,11 +1,21 @@
-//! Pipeline files, stages, cache, manifest and bundle.
+//! Pipeline files, stages, cache, manifest and bundle; and the assessment that `verify` and `build` share.
 
+mod assess;
+mod build;
+mod check;
 mod error;
 mod file;
+mod manifest;
 mod parse;
+mod stages;
+mod store;
 mod text;
 
+pub use assess::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, audit_source};
+pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, plan};
+pub use check::{Checked, check_bundle};
 pub use error::Error;
 pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec};
+pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
 pub use text::Text;

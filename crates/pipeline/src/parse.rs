@@ -108,7 +108,8 @@ fn yaml_error(path: &Path, text: &str, error: &serde_yaml::Error) -> Error {
     // The library ends its message with the place, which we say first.
     let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
     let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
-    let hint = unknown_field(&problem).and_then(|(name, known)| nearest(name, known.into_iter()).map(|key| format!("did you mean `{key}`?")));
+    let hint =
+        unknown_field(&problem).and_then(|(name, known)| nearest(name, known.into_iter()).map(|key| format!("did you mean `{key}`?")));
     let source_line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
     Error::Yaml { path: path.to_owned(), line, column, problem, source_line, hint }
 }
@@ -190,7 +191,11 @@ output: ../dist/smollm2
     #[test]
     fn bad_ranges_and_references_are_refused() {
         let range = error(&GOOD.replace("[1, 128, 1024]", "[1, 2048, 1024]"));
-        assert!(shown(&range).contains("optimum 2048 is above the maximum 1024") && shown(&range).contains("p.yaml:12"), "{}", shown(&range));
+        assert!(
+            shown(&range).contains("optimum 2048 is above the maximum 1024") && shown(&range).contains("p.yaml:12"),
+            "{}",
+            shown(&range)
+        );
         let two = error(&GOOD.replace("[1, 128, 1024]", "[1, 128]"));
         assert!(shown(&two).contains("2 numbers"), "{}", shown(&two));
         let from = error(&GOOD.replace("from: fp16", "from: fp17"));

@@ -50,7 +50,9 @@ pub(crate) fn expand(text: &str, lookup: impl Fn(&str) -> Option<String>) -> Res
         match (lookup(name).filter(|value| !value.is_empty() || default.is_none()), default) {
             (Some(value), _) => expanded.push_str(&value),
             (None, Some(default)) => expanded.push_str(default),
-            (None, None) => return Err(format!("environment variable `{name}` in `{text}` is not set; `${{{name}:-default}}` gives a default")),
+            (None, None) => {
+                return Err(format!("environment variable `{name}` in `{text}` is not set; `${{{name}:-default}}` gives a default"));
+            }
         }
         rest = &inner[end + 1..];
     }

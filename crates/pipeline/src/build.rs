@@ -1,0 +1,431 @@
+//! The main job: every stage of a pipeline, into a bundle.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use plansmith_checkpoint::Audit;
+use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manifest_path};
+use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
+use plansmith_lowering::{Source, export};
+use plansmith_runtime::OpenOptions;
+use plansmith_verify::{Outcome, Prompts, Verdict};
+
+use crate::assess::{Assessment, GraphCandidate, PlanCandidate, assess, audit_source};
+use crate::file::{PipelineFile, Prompts as PromptsSpec};
+use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
+use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
+use crate::store::{StageFiles, Store};
+use crate::{Error, Progress, read_pipeline};
+
+/// What a build is told besides its file.
+pub struct BuildOptions<'a> {
+    /// `--set`.
+    pub overrides: &'a [String],
+    /// Run stages up to and including this one.
+    pub stage: Option<&'a str>,
+    /// Run every stage anew.
+    pub force: bool,
+    /// Whether an artifact that was not executed is a failure.
+    pub require_executed: bool,
+    /// Version, commit and target of this plansmith.
+    pub version: &'a str,
+    /// How runtimes are opened.
+    pub open: &'a OpenOptions,
+    /// Where the worker and TensorRT are.
+    pub lookup: &'a Lookup,
+    /// Prompts of a JSONL file, whose texts need the checkpoint's tokenizer.
+    pub read_prompts: &'a dyn Fn(&Source, &Path) -> Result<Prompts, String>,
+}
+
+/// Where a build stands.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// Bytes of the source that are to be hashed.
+    Source(u64),
+    /// Hashed so far.
+    Hashed(u64),
+    /// A stage begins.
+    Begin(&'a str),
+    /// Bytes converted so far.
+    Converted(u64),
+    /// What TensorRT says.
+    Engine(EngineEvent),
+    /// A check runs.
+    Check(Progress<'a>),
+    /// A stage ended; whether it was taken over.
+    End(&'a str, Duration, bool),
+}
+
+/// How a build ended.
+#[derive(Debug)]
+pub enum Built {
+    /// The bundle is there already, made by the same recipe.
+    UpToDate(Finished),
+    /// The bundle was written.
+    Done(Finished),
+    /// An artifact disagrees: the last good bundle is untouched, the failed one lies beside it.
+    Failed(Finished),
+    /// Stages up to the one named are done.
+    Stopped {
+        /// The last stage that ran.
+        stage: String,
+        /// Where its files are.
+        folder: PathBuf,
+    },
+}
+
+/// A bundle.
+#[derive(Debug)]
+pub struct Finished {
+    /// Where it is.
+    pub folder: PathBuf,
+    /// SHA-256 of its manifest.
+    pub manifest_sha256: Digest,
+    /// Its manifest.
+    pub manifest: Manifest,
+    /// Its verdict, where it was made in this run.
+    pub verdict: Option<Verdict>,
+}
+
+/// A stage as `--plan-only` lists it.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct StagePlan {
+    /// Its name.
+    pub name: String,
+    /// Whether its files would be taken over.
+    pub cached: bool,
+}
+
+/// Everything that is known before a stage runs.
+struct Prepared {
+    pipeline: PipelineFile,
+    source: Source,
+    audit: Audit,
+    stages: Stages,
+    prompts: Prompts,
+    prompts_origin: String,
+    golden: Option<PathBuf>,
+    companions: Vec<PathBuf>,
+    output: PathBuf,
+}
+
+fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
+    let pipeline = read_pipeline(path, options.overrides)?;
+    let folder = resolve(path, &pipeline.source.checkpoint.0);
+    let reading = plansmith_families::Options { allow_unknown_config: pipeline.source.allow_unknown_config.clone() };
+    let source = Source::open(&folder, &reading)?;
+    progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
+    let audit = audit_source(&source, &|_| {})?;
+    check_pins(path, &pipeline, &source, &audit)?;
+    let spec = &source.loaded.spec;
+    let (prompts, prompts_origin) = match &pipeline.verify.prompts {
+        PromptsSpec::Builtin => (Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize)?, "builtin".to_owned()),
+        PromptsSpec::File(text) => {
+            let file = resolve(path, text);
+            let refuse = |problem| Error::Invalid { path: path.to_owned(), key: "verify.prompts".into(), problem, hint: None };
+            ((options.read_prompts)(&source, &file).map_err(refuse)?, text.clone())
+        }
+    };
+    let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
+    let companions = companions(&folder);
+    let stages = Stages::of(&Inputs {
+        path,
+        pipeline: &pipeline,
+        source: &source,
+        audit: &audit,
+        prompts: &prompts,
+        golden: golden.as_deref(),
+        open: options.open,
+        lookup: options.lookup,
+        companions: &companions,
+    })?;
+    let output = resolve(path, &pipeline.output.0);
+    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
+}
+
+/// The folder that is filled, and the one that a failed bundle is left in.
+fn beside(output: &Path, suffix: &str) -> PathBuf {
+    let mut name = output.file_name().unwrap_or_default().to_owned();
+    name.push(suffix);
+    output.with_file_name(name)
+}
+
+/// The stages of a pipeline, and which of them would be taken over. Runs nothing.
+///
+/// # Errors
+/// As [`build`], before its first stage.
+pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, Error> {
+    let prepared = prepare(path, options, &mut |_| {})?;
+    let stages = &prepared.stages;
+    let done = !options.force && up_to_date(&prepared, options)?.is_some();
+    let store = Store::open(&beside(&prepared.output, ".partial"), &prepared.output)?;
+    let exports = stages.exports.iter().map(|stage| (stage.name(), stage.key));
+    let plans = stages.plans.iter().map(|stage| (stage.name(&stages.exports), stage.key));
+    let listed = exports.chain(plans).map(|(name, key)| StagePlan { cached: done || (!options.force && store.has(&name, key)), name });
+    let last = ["verify", "bundle"].map(|name| StagePlan { name: name.into(), cached: done });
+    Ok(listed.chain(last).collect())
+}
+
+/// The bundle that is there, if it is of the same recipe, agrees, and all its files have the sizes that its manifest says.
+fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<Finished>, Error> {
+    let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output) else { return Ok(None) };
+    let whole = || {
+        manifest.files.iter().all(|(name, record)| {
+            plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == record.bytes)
+        })
+    };
+    let executed = !options.require_executed || manifest.verdict.not_executed.is_empty();
+    if manifest.recipe != prepared.stages.recipe || manifest.verdict.verdict != Outcome::Agree.name() || !executed || !whole() {
+        return Ok(None);
+    }
+    Ok(Some(Finished { folder: prepared.output.clone(), manifest_sha256, manifest, verdict: None }))
+}
+
+/// Runs the stages of the pipeline in `path` and puts the bundle in its place; a second run with nothing changed does nothing.
+///
+/// A run that is killed leaves the last bundle as it was; the next run goes on with the stages that were done.
+///
+/// # Errors
+/// The file, the source, a library or a stage: nothing is then under the bundle's name that was not there before.
+pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Built, Error> {
+    let prepared = prepare(path, options, progress)?;
+    let last_stage = options.stage.map(|name| last_of(&prepared.stages.names(), name)).transpose()?;
+    if !options.force
+        && let Some(finished) = up_to_date(&prepared, options)?
+    {
+        return Ok(Built::UpToDate(finished));
+    }
+    let folder = beside(&prepared.output, ".partial");
+    if options.force {
+        plansmith_files::remove_dir_all(&folder)?;
+    }
+    let mut store = Store::open(&folder, &prepared.output)?;
+    let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
+    let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new() };
+    for stage in &prepared.stages.exports {
+        let name = stage.name();
+        run.stage(&name, stage.key, progress, |run, progress| run.export(stage, progress))?;
+        if last_stage.as_ref() == Some(&name) {
+            return Ok(Built::Stopped { stage: name, folder });
+        }
+    }
+    for stage in &prepared.stages.plans {
+        let name = stage.name(&prepared.stages.exports);
+        run.stage(&name, stage.key, progress, |run, progress| run.engine(stage, progress))?;
+        if last_stage.as_ref() == Some(&name) {
+            return Ok(Built::Stopped { stage: name, folder });
+        }
+    }
+    let start = Instant::now();
+    progress(Event::Begin("verify"));
+    let verdict = run.verify(progress)?;
+    progress(Event::End("verify", start.elapsed(), false));
+    if last_stage.as_deref() == Some("verify") {
+        return Ok(Built::Stopped { stage: "verify".into(), folder });
+    }
+    progress(Event::Begin("bundle"));
+    let start = Instant::now();
+    let finished = run.bundle(verdict)?;
+    progress(Event::End("bundle", start.elapsed(), false));
+    Ok(finished)
+}
+
+/// The last stage that `name` stands for: `export` means all exports.
+fn last_of(names: &[String], name: &str) -> Result<String, Error> {
+    let matches = |stage: &&String| **stage == name || stage.starts_with(&format!("{name}:"));
+    names.iter().rfind(matches).cloned().ok_or_else(|| Error::UnknownStage { name: name.to_owned(), known: names.to_vec() })
+}
+
+struct Run<'a> {
+    prepared: &'a Prepared,
+    options: &'a BuildOptions<'a>,
+    folder: &'a Path,
+    store: &'a mut Store,
+    /// What the bundle holds so far.
+    files: StageFiles,
+}
+
+impl Run<'_> {
+    fn stage(
+        &mut self,
+        name: &str,
+        key: Digest,
+        progress: &mut dyn FnMut(Event<'_>),
+        work: impl FnOnce(&mut Self, &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error>,
+    ) -> Result<(), Error> {
+        let start = Instant::now();
+        progress(Event::Begin(name));
+        let reused = if self.options.force { None } else { self.store.reuse(name, key)? };
+        let taken_over = reused.is_some();
+        let files = match reused {
+            Some(files) => files,
+            None => {
+                let files = work(self, progress)?;
+                self.store.finish(name, key, files.clone())?;
+                files
+            }
+        };
+        self.files.extend(files);
+        progress(Event::End(name, start.elapsed(), taken_over));
+        Ok(())
+    }
+
+    fn export(&mut self, stage: &ExportStage, _progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
+        let folder = self.folder.join("onnx");
+        let (source, audit) = (&self.prepared.source, &self.prepared.audit);
+        let exported = export(source, &stage.target, stage.mode, &folder, Some(&stage.file), self.options.version, &|_| {})?;
+        let mut files = StageFiles::new();
+        let graph = FileRecord { bytes: exported.graph_bytes, sha256: sha256_file(&exported.graph)? };
+        files.insert(format!("onnx/{}", stage.file), graph);
+        for weights in &exported.weights {
+            let name = weights.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let sha256 = weights.sha256.or_else(|| audit.files.iter().find(|file| file.name == name).map(|file| file.sha256));
+            let sha256 = sha256.map_or_else(|| sha256_file(&weights.path), Ok)?;
+            files.insert(format!("onnx/{name}"), FileRecord { bytes: weights.bytes, sha256 });
+        }
+        // Weights that an earlier stage wrote belong to this graph too.
+        for name in &stage.weights {
+            let path = format!("onnx/{name}");
+            if let Some(record) = self.files.get(&path) {
+                files.insert(path, *record);
+            }
+        }
+        Ok(files)
+    }
+
+    fn engine(&mut self, stage: &PlanStage, progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
+        let export = &self.prepared.stages.exports[stage.from];
+        let plan = self.folder.join(&stage.path);
+        let onnx = self.folder.join("onnx").join(&export.file);
+        let mut request = BuildRequest::new(onnx, &plan, stage.profile.clone(), vec![stage.architecture]);
+        request.source = Some(self.engine_source());
+        let report = Worker::spawn(&stage.paths)?.build(&request, &mut |event| progress(Event::Engine(event)))?;
+        let beside = manifest_path(&plan);
+        let manifest = FileRecord { bytes: plansmith_files::metadata(&beside)?.len(), sha256: sha256_file(&beside)? };
+        let record = FileRecord { bytes: report.manifest.plan.bytes, sha256: report.manifest.plan.sha256 };
+        let manifest_name = Path::new(&stage.path).with_extension("json").to_string_lossy().into_owned();
+        Ok(StageFiles::from([(stage.path.clone(), record), (manifest_name, manifest)]))
+    }
+
+    fn engine_source(&self) -> plansmith_engine::SourceRecord {
+        let sizes = self.prepared.audit.files.iter();
+        plansmith_engine::SourceRecord {
+            revision: self.prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
+            files: sizes
+                .map(|file| plansmith_engine::FileRecord { name: file.name.clone(), bytes: file.size, sha256: file.sha256 })
+                .collect(),
+        }
+    }
+
+    fn verify(&mut self, progress: &mut dyn FnMut(Event<'_>)) -> Result<Verdict, Error> {
+        let prepared = self.prepared;
+        let mut graphs = Vec::new();
+        for stage in &prepared.stages.exports {
+            let name = format!("onnx/{}", stage.file);
+            graphs.push(GraphCandidate::file(&self.folder.join(&name), &name)?);
+        }
+        let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
+        let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
+        // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
+        let oracle = self.folder.join("golden.safetensors");
+        if let Some(golden) = &prepared.golden {
+            copy_file(golden, &oracle)?;
+        }
+        let verdict = assess(
+            &Assessment {
+                source: &prepared.source,
+                source_name: &prepared.pipeline.source.checkpoint.0,
+                revision: prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.as_str()),
+                graphs: &graphs,
+                plans: &plans,
+                runtimes: &prepared.pipeline.verify.runtimes,
+                golden: prepared.golden.as_ref().map(|_| oracle.as_path()),
+                prompts: &prepared.prompts,
+                prompts_origin: &prepared.prompts_origin,
+                keep: prepared.golden.is_none().then_some(oracle.as_path()),
+                open: self.options.open,
+            },
+            &prepared.audit,
+            &mut |inner| progress(Event::Check(inner)),
+        )?;
+        self.record("golden.safetensors")?;
+        Ok(verdict)
+    }
+
+    /// Adds a file that is in the folder to the bundle.
+    fn record(&mut self, name: &str) -> Result<(), Error> {
+        let path = self.folder.join(name);
+        let record = FileRecord { bytes: plansmith_files::metadata(&path)?.len(), sha256: sha256_file(&path)? };
+        self.files.insert(name.to_owned(), record);
+        Ok(())
+    }
+
+    fn bundle(&mut self, verdict: Verdict) -> Result<Built, Error> {
+        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
+        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
+        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
+        self.record("verdict.json")?;
+        self.record("report.html")?;
+        for companion in &self.prepared.companions {
+            let name = companion.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            copy_file(companion, &self.folder.join(&name))?;
+            self.record(&name)?;
+        }
+        self.store.close(&self.files)?;
+        let mut manifest = self.manifest(&verdict);
+        let bytes = manifest.seal()?;
+        write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
+        let agreed = verdict.exit_code(self.options.require_executed) == 0;
+        let target = if agreed { self.prepared.output.clone() } else { beside(&self.prepared.output, ".failed") };
+        create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
+        exchange_folder(self.folder, &target)?;
+        let finished = Finished { folder: target, manifest_sha256: Digest::of(&bytes), manifest, verdict: Some(verdict) };
+        Ok(if agreed { Built::Done(finished) } else { Built::Failed(finished) })
+    }
+
+    fn manifest(&self, verdict: &Verdict) -> Manifest {
+        let prepared = self.prepared;
+        let pipeline = &prepared.pipeline;
+        let source = SourceRecord {
+            checkpoint: pipeline.source.checkpoint.0.clone(),
+            revision: pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
+            model_type: prepared.source.loaded.model_type.to_owned(),
+            sha256: source_digests(&prepared.source, &prepared.audit),
+            allow_unknown_config: pipeline.source.allow_unknown_config.clone(),
+        };
+        let not_executed = verdict.candidates.iter().filter(|candidate| candidate.verdict == Outcome::NotExecuted);
+        let short = VerdictRecord {
+            verdict: verdict.verdict.name().to_owned(),
+            oracle: verdict.oracle,
+            executed: verdict.executed,
+            not_executed: not_executed.map(|candidate| candidate.facts.path.clone()).collect(),
+        };
+        let (name, version, recipe) = (pipeline.name.0.clone(), self.options.version.to_owned(), prepared.stages.recipe);
+        let mut manifest = Manifest::new(name, version, recipe, source, short);
+        let exports = &prepared.stages.exports;
+        manifest.graphs = exports.iter().map(graph_record).collect();
+        let plan = |stage: &PlanStage| PlanRecord {
+            path: stage.path.clone(),
+            from: format!("onnx/{}", exports[stage.from].file),
+            architecture: stage.architecture.name().to_owned(),
+            profile: stage.profile.name().to_owned(),
+            recipe: stage.key,
+        };
+        manifest.plans = prepared.stages.plans.iter().map(plan).collect();
+        manifest.files = self.files.clone();
+        manifest
+    }
+}
+
+fn graph_record(stage: &ExportStage) -> GraphRecord {
+    GraphRecord {
+        id: stage.id.clone(),
+        path: format!("onnx/{}", stage.file),
+        weights: stage.weights.iter().map(|name| format!("onnx/{name}")).collect(),
+        target: stage.target.clone(),
+        storage: stage.lowered.table.storage,
+        compute: stage.lowered.compute,
+        opset: stage.lowered.opset,
+        recipe: stage.key,
+    }
+}

@@ -1,0 +1,267 @@
+//! The stages of a pipeline: what each would write, and the key that determines its bytes.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use plansmith_checkpoint::Audit;
+use plansmith_engine::{Architecture, Lookup, Profile, Worker, WorkerPaths};
+use plansmith_files::{Digest, Hasher, sha256_file};
+use plansmith_graph::Metadata;
+use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
+use plansmith_onnx::encode;
+use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
+use plansmith_verify::Prompts;
+
+use crate::Error;
+use crate::file::{EngineSpec, PipelineFile, relative_to};
+
+/// A graph to be written.
+#[derive(Debug)]
+pub(crate) struct ExportStage {
+    pub(crate) id: String,
+    pub(crate) target: Target,
+    pub(crate) lowered: Lowered,
+    /// Bare file name under `onnx/`.
+    pub(crate) file: String,
+    /// Bare names of its weight files.
+    pub(crate) weights: Vec<String>,
+    /// Whether an earlier stage writes the weight files.
+    pub(crate) mode: WeightsMode,
+    pub(crate) key: Digest,
+}
+
+/// A plan to be built.
+#[derive(Debug)]
+pub(crate) struct PlanStage {
+    /// Index of the export that it is built from.
+    pub(crate) from: usize,
+    pub(crate) architecture: Architecture,
+    pub(crate) profile: Profile,
+    /// Path within the bundle.
+    pub(crate) path: String,
+    pub(crate) paths: WorkerPaths,
+    pub(crate) key: Digest,
+}
+
+/// All stages of a pipeline over one source.
+#[derive(Debug)]
+pub(crate) struct Stages {
+    pub(crate) exports: Vec<ExportStage>,
+    pub(crate) plans: Vec<PlanStage>,
+    /// Of everything.
+    pub(crate) recipe: Digest,
+}
+
+impl ExportStage {
+    pub(crate) fn name(&self) -> String {
+        format!("export:{}", self.id)
+    }
+}
+
+impl PlanStage {
+    pub(crate) fn name(&self, exports: &[ExportStage]) -> String {
+        format!("engine:{}:{}:{}", exports[self.from].id, self.architecture.name(), self.profile.name())
+    }
+}
+
+/// What besides the pipeline file determines the stages.
+pub(crate) struct Inputs<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) pipeline: &'a PipelineFile,
+    pub(crate) source: &'a Source,
+    pub(crate) audit: &'a Audit,
+    pub(crate) prompts: &'a Prompts,
+    pub(crate) golden: Option<&'a Path>,
+    pub(crate) open: &'a OpenOptions,
+    pub(crate) lookup: &'a Lookup,
+    pub(crate) companions: &'a [PathBuf],
+}
+
+impl Stages {
+    pub(crate) fn of(inputs: &Inputs<'_>) -> Result<Self, Error> {
+        let mut exports = exports(inputs)?;
+        let mut plans = Vec::new();
+        for engine in &inputs.pipeline.engines {
+            plans.extend(plan_stages(inputs, engine, &mut exports)?);
+        }
+        let verify = verify_key(inputs, &exports, &plans)?;
+        let mut hasher = Hasher::default();
+        hasher.field(inputs.pipeline.name.0.as_bytes());
+        hasher.field(verify.to_string().as_bytes());
+        for path in inputs.companions {
+            hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
+            hasher.field(sha256_file(path)?.to_string().as_bytes());
+        }
+        Ok(Self { exports, plans, recipe: hasher.finish() })
+    }
+
+    /// The names of all stages, in the order in which they run.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let exports = self.exports.iter().map(ExportStage::name);
+        let plans = self.plans.iter().map(|plan| plan.name(&self.exports));
+        exports.chain(plans).chain(["verify".into(), "bundle".into()]).collect()
+    }
+}
+
+fn exports(inputs: &Inputs<'_>) -> Result<Vec<ExportStage>, Error> {
+    let mut stages = Vec::new();
+    for spec in &inputs.pipeline.export {
+        add_export(inputs, &mut stages, spec.id.0.clone(), spec.target())?;
+    }
+    Ok(stages)
+}
+
+fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, target: Target) -> Result<usize, Error> {
+    let lowered = lower(inputs.source, &target)?;
+    let weights: Vec<String> = match &lowered.table.files {
+        WeightFiles::Converted { name, .. } => vec![name.clone()],
+        WeightFiles::Source(files) => files.iter().map(|&file| inputs.source.checkpoint.files()[file].name.clone()).collect(),
+    };
+    let standard = graph_name(&lowered);
+    let taken = |name: &str| stages.iter().any(|stage: &ExportStage| stage.file == name);
+    let file = if taken(&standard) { format!("model_{id}.onnx") } else { standard };
+    let shared = stages.iter().any(|stage| stage.weights == weights);
+    let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
+    let key = export_key(inputs, &lowered)?;
+    stages.push(ExportStage { id, target, lowered, file, weights, mode, key });
+    Ok(stages.len() - 1)
+}
+
+/// The graph without metadata, and the source's weights: what determines the bytes, and nothing else.
+fn export_key(inputs: &Inputs<'_>, lowered: &Lowered) -> Result<Digest, Error> {
+    let model = lowered.graph.finish(&Metadata::default()).map_err(plansmith_lowering::Error::from)?;
+    let mut hasher = Hasher::default();
+    hasher.field(b"export");
+    hasher.field(&encode(&model));
+    for file in &inputs.audit.files {
+        hasher.field(file.name.as_bytes());
+        hasher.field(file.sha256.to_string().as_bytes());
+    }
+    Ok(hasher.finish())
+}
+
+fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<ExportStage>) -> Result<Vec<PlanStage>, Error> {
+    let missing =
+        || Error::Invalid { path: inputs.path.to_owned(), key: "engines.from".into(), problem: "names no export".into(), hint: None };
+    let named = exports.iter().position(|export| export.id == engine.from).ok_or_else(missing)?;
+    let from = tensorrt_variant(inputs, exports, named)?;
+    let paths = WorkerPaths::find(engine.flavor, inputs.lookup)?;
+    let library = Worker::spawn(&paths)?.greeting().library.clone();
+    let folder = format!("engines/{}-{}", engine.flavor, library.version);
+    let mut stages = Vec::new();
+    for &architecture in &engine.architectures {
+        for (name, profile) in &engine.profiles {
+            let profile = profile.profile(name)?;
+            let mut hasher = Hasher::default();
+            hasher.field(b"engine");
+            hasher.field(exports[from].key.to_string().as_bytes());
+            hasher.field(architecture.name().as_bytes());
+            hasher.field(format!("{profile:?}").as_bytes());
+            for file in [&library.core, &library.parser] {
+                hasher.field(file.sha256.to_string().as_bytes());
+            }
+            let path = format!("{folder}/{}/{}.plan", architecture.name(), profile.name());
+            stages.push(PlanStage { from, architecture, profile, path, paths: paths.clone(), key: hasher.finish() });
+        }
+    }
+    Ok(stages)
+}
+
+/// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.
+fn tensorrt_variant(inputs: &Inputs<'_>, exports: &mut Vec<ExportStage>, named: usize) -> Result<usize, Error> {
+    let export = &exports[named];
+    let target = Target { dialect: Dialect::Tensorrt, ..export.target.clone() };
+    let (form, _) = target.form(&inputs.source.loaded.spec, export.lowered.compute)?;
+    if form == export.lowered.form {
+        return Ok(named);
+    }
+    let id = format!("{}-tensorrt", export.id);
+    match exports.iter().position(|export| export.id == id) {
+        Some(index) => Ok(index),
+        None => add_export(inputs, exports, id, target),
+    }
+}
+
+/// What determines the verdict: every artifact, the oracles, the prompts and the runtimes.
+fn verify_key(inputs: &Inputs<'_>, exports: &[ExportStage], plans: &[PlanStage]) -> Result<Digest, Error> {
+    let mut hasher = Hasher::default();
+    hasher.field(b"verify");
+    for export in exports {
+        hasher.field(export.file.as_bytes());
+        hasher.field(export.key.to_string().as_bytes());
+    }
+    for plan in plans {
+        hasher.field(plan.path.as_bytes());
+        hasher.field(plan.key.to_string().as_bytes());
+    }
+    hasher.field(inputs.prompts.hash().to_string().as_bytes());
+    if let Some(golden) = inputs.golden {
+        hasher.field(sha256_file(golden)?.to_string().as_bytes());
+    }
+    for runtime in &inputs.pipeline.verify.runtimes {
+        let version = match runtime {
+            RuntimeKind::Rten => RTEN_VERSION.to_owned(),
+            RuntimeKind::Ort => find_ort(inputs.open.ort_library.as_deref())?.version.to_string(),
+            RuntimeKind::TensorRt => String::new(),
+        };
+        hasher.field(format!("{runtime} {version}").as_bytes());
+    }
+    Ok(hasher.finish())
+}
+
+/// What a pipeline pins of its source, against what it is.
+pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, audit: &Audit) -> Result<(), Error> {
+    let folder = source.checkpoint.dir();
+    for (name, wanted) in &pipeline.source.sha256 {
+        let file = folder.join(name);
+        let found = match audit.files.iter().find(|file| file.name == *name) {
+            Some(file) => file.sha256,
+            None => sha256_file(&file)?,
+        };
+        if found != wanted.0 {
+            return Err(Error::Pin { path: file, problem: format!("has the SHA-256 {found}; {} pins {}", path.display(), wanted.0) });
+        }
+    }
+    let Some(revision) = &pipeline.source.revision else { return Ok(()) };
+    // A hub's cache names the folder of a snapshot by its revision.
+    let resolved = plansmith_files::canonicalize(folder)?;
+    let found = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let is_snapshot = resolved.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
+    if is_snapshot && found != revision.0 {
+        return Err(Error::Pin {
+            path: folder.to_owned(),
+            problem: format!("is revision {found}; {} pins {}", path.display(), revision.0),
+        });
+    }
+    Ok(())
+}
+
+/// Files that stand beside the weights and that clients of a bundle read.
+const COMPANIONS: [&str; 10] = [
+    "config.json",
+    "generation_config.json",
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "tokenizer.model",
+    "vocab.json",
+    "merges.txt",
+    "chat_template.jinja",
+];
+
+pub(crate) fn companions(folder: &Path) -> Vec<PathBuf> {
+    COMPANIONS.iter().map(|name| folder.join(name)).filter(|path| plansmith_files::is_file(path)).collect()
+}
+
+/// SHA-256 of config.json and of every weight file, by name.
+pub(crate) fn source_digests(source: &Source, audit: &Audit) -> BTreeMap<String, Digest> {
+    let mut digests: BTreeMap<String, Digest> = audit.files.iter().map(|file| (file.name.clone(), file.sha256)).collect();
+    digests.insert("config.json".into(), source.config_digest);
+    digests
+}
+
+/// Where the pipeline file says that something is.
+pub(crate) fn resolve(path: &Path, text: &str) -> PathBuf {
+    relative_to(path, text)
+}

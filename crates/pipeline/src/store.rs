@@ -1,0 +1,113 @@
+//! Stages that are done: in the folder being filled, and in the bundle that is there already.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use plansmith_files::{Digest, copy_file, create_dir_all, write_atomic};
+use serde::{Deserialize, Serialize};
+
+use crate::Error;
+use crate::manifest::{FileRecord, Manifest};
+
+/// Where stages that are done are remembered while the folder is being filled.
+const RECORD_NAME: &str = ".stages.json";
+
+/// What a stage wrote, by path within the bundle.
+pub(crate) type StageFiles = BTreeMap<String, FileRecord>;
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Done {
+    key: Digest,
+    files: StageFiles,
+}
+
+/// The folder being filled, and what can be taken over from the last bundle.
+#[derive(Debug)]
+pub(crate) struct Store {
+    folder: PathBuf,
+    done: BTreeMap<String, Done>,
+    last: Option<(PathBuf, Manifest)>,
+}
+
+impl Store {
+    /// Opens the folder being filled, as an interrupted run may have left it; `last` is the bundle that is there, if it is whole enough
+    /// to have a manifest that matches itself.
+    pub(crate) fn open(folder: &Path, last: &Path) -> Result<Self, Error> {
+        create_dir_all(folder)?;
+        let record = folder.join(RECORD_NAME);
+        // A record that cannot be read is one of an interrupted run: everything is then done anew.
+        let done = plansmith_files::read(&record).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+        let last = Manifest::read(last).ok().map(|(manifest, _)| (last.to_owned(), manifest));
+        Ok(Self { folder: folder.to_owned(), done, last })
+    }
+
+    /// The files of a stage with this key, put into the folder if they are in the last bundle; `None` if it must run.
+    pub(crate) fn reuse(&mut self, name: &str, key: Digest) -> Result<Option<StageFiles>, Error> {
+        if let Some(done) = self.done.get(name).filter(|done| done.key == key && self.is_there(&done.files)) {
+            return Ok(Some(done.files.clone()));
+        }
+        let Some(files) = self.in_last(key) else { return Ok(None) };
+        let Some((bundle, _)) = &self.last else { return Ok(None) };
+        for (path, record) in &files {
+            let (from, to) = (bundle.join(path), self.folder.join(path));
+            if let Some(parent) = to.parent() {
+                create_dir_all(parent)?;
+            }
+            if !self.is_there(&BTreeMap::from([(path.clone(), *record)])) {
+                copy_file(&from, &to)?;
+            }
+        }
+        self.finish(name, key, files.clone())?;
+        Ok(Some(files))
+    }
+
+    /// Whether a stage with this key need not run.
+    pub(crate) fn has(&self, name: &str, key: Digest) -> bool {
+        self.done.get(name).is_some_and(|done| done.key == key && self.is_there(&done.files)) || self.in_last(key).is_some()
+    }
+
+    /// Remembers that a stage is done.
+    pub(crate) fn finish(&mut self, name: &str, key: Digest, files: StageFiles) -> Result<(), Error> {
+        self.done.insert(name.to_owned(), Done { key, files });
+        let text = serde_json::to_vec(&self.done);
+        let text = text.map_err(|error| Error::Manifest { path: self.folder.join(RECORD_NAME), problem: error.to_string() })?;
+        Ok(write_atomic(&self.folder.join(RECORD_NAME), &text)?)
+    }
+
+    /// Removes what no stage of this run wrote, and the record: what is left is the bundle.
+    pub(crate) fn close(&self, keep: &StageFiles) -> Result<(), Error> {
+        plansmith_files::remove_file(&self.folder.join(RECORD_NAME))?;
+        for (name, path) in crate::manifest::files_below(&self.folder)? {
+            if !keep.contains_key(&name) {
+                plansmith_files::remove_file(&path)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_there(&self, files: &StageFiles) -> bool {
+        files.iter().all(|(path, record)| same_size(&self.folder.join(path), record))
+    }
+
+    /// The files in the last bundle of the graph or plan with this key, where they are as large as its manifest says.
+    fn in_last(&self, key: Digest) -> Option<StageFiles> {
+        let (bundle, manifest) = self.last.as_ref()?;
+        let paths: Vec<String> = match manifest.graphs.iter().find(|graph| graph.recipe == key) {
+            Some(graph) => std::iter::once(&graph.path).chain(&graph.weights).cloned().collect(),
+            None => {
+                let plan = manifest.plans.iter().find(|plan| plan.recipe == key)?;
+                let beside = Path::new(&plan.path).with_extension("json");
+                vec![plan.path.clone(), beside.to_string_lossy().into_owned()]
+            }
+        };
+        let record = |path: String| {
+            let record = *manifest.files.get(&path)?;
+            same_size(&bundle.join(&path), &record).then_some((path, record))
+        };
+        paths.into_iter().map(record).collect()
+    }
+}
+
+fn same_size(path: &Path, record: &FileRecord) -> bool {
+    plansmith_files::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == record.bytes)
+}

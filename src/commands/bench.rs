@@ -1,0 +1,105 @@
+//! `plansmith bench`.
+
+use std::time::{Duration, Instant};
+
+use plansmith_lowering::Source;
+use plansmith_reference::Reference;
+use plansmith_runtime::{LoadBreakdown, RuntimeKind};
+use plansmith_tensor::{Batch, Session};
+use serde::Serialize;
+
+use super::verify::open_options;
+use crate::args::Bench;
+use crate::exit::{Failure, Outcome};
+use crate::model::Model;
+use crate::output::Output;
+
+/// Medians, in seconds and tokens a second; peak memory of the process in bytes.
+#[derive(Debug, Serialize)]
+struct Report {
+    runtime: String,
+    load_s: f64,
+    load_header_s: f64,
+    load_map_s: f64,
+    load_session_s: f64,
+    prefill_tokens: usize,
+    prefill_s: f64,
+    decode_tokens: usize,
+    decode_tokens_per_s: f64,
+    peak_bytes: u64,
+}
+
+pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
+    let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime == "reference" {
+        let start = Instant::now();
+        let source = Source::open(&args.path, &plansmith_families::Options::default())?;
+        let reference = Reference::open(source.loaded.spec, &source.checkpoint)?;
+        let breakdown = LoadBreakdown { header: start.elapsed(), ..LoadBreakdown::default() };
+        (Box::new(reference), breakdown, "reference".to_owned())
+    } else {
+        let runtime: RuntimeKind = args.runtime.parse()?;
+        let loaded = Model::find(&args.path)?.load(runtime, &open_options(&args.tools))?;
+        let name = format!("{runtime} {}", loaded.facts.version);
+        (loaded.session, loaded.breakdown, name)
+    };
+    let (mut prefills, mut decodes) = (Vec::new(), Vec::new());
+    for repetition in 0..=args.repeat {
+        let (prefill, decode) = measure(&mut *session, args.prefill.max(1), args.decode)?;
+        if repetition > 0 {
+            prefills.push(prefill);
+            decodes.push(decode);
+        }
+    }
+    let (prefill, decode) = (median(&mut prefills), median(&mut decodes));
+    let report = Report {
+        runtime,
+        load_s: breakdown.total().as_secs_f64(),
+        load_header_s: breakdown.header.as_secs_f64(),
+        load_map_s: breakdown.map.as_secs_f64(),
+        load_session_s: breakdown.session.as_secs_f64(),
+        prefill_tokens: args.prefill.max(1),
+        prefill_s: prefill.as_secs_f64(),
+        decode_tokens: args.decode,
+        decode_tokens_per_s: if decode.is_zero() { 0.0 } else { args.decode as f64 / decode.as_secs_f64() },
+        peak_bytes: peak_bytes()?,
+    };
+    if args.json {
+        output.json(&report)?;
+    } else {
+        let (header, map, session) = (report.load_header_s, report.load_map_s, report.load_session_s);
+        output.result(format!("runtime  {}", report.runtime))?;
+        output.result(format!("load     {:.3} s (header {header:.3}, map {map:.3}, session {session:.3})", report.load_s))?;
+        output.result(format!("prefill  {} tokens in {:.3} s", report.prefill_tokens, report.prefill_s))?;
+        output.result(format!("decode   {:.1} tokens/s", report.decode_tokens_per_s))?;
+        output.result(format!("peak     {} MB", report.peak_bytes / 1_000_000))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// Ids below 128 exist in every vocabulary; which they are does not change the time.
+fn measure(session: &mut dyn Session, prefill: usize, decode: usize) -> Result<(Duration, Duration), Failure> {
+    session.reset(1)?;
+    let ids = (0..prefill).map(|index| ((index * 7 + 3) % 128) as i64).collect();
+    let start = Instant::now();
+    session.step(&Batch::unpadded(1, ids, 0)?)?;
+    let prefilled = start.elapsed();
+    let start = Instant::now();
+    for index in 0..decode {
+        let batch = Batch::unpadded(1, vec![((index * 31 + 11) % 128) as i64], session.past())?;
+        session.step(&batch)?;
+    }
+    Ok((prefilled, start.elapsed()))
+}
+
+fn median(times: &mut [Duration]) -> Duration {
+    times.sort_unstable();
+    times.get(times.len() / 2).copied().unwrap_or_default()
+}
+
+/// Largest resident size of this process so far.
+fn peak_bytes() -> Result<u64, Failure> {
+    let status = plansmith_files::read_to_string("/proc/self/status".as_ref())?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
+    kilobytes.map(|count| count * 1024).ok_or_else(|| Failure::new("/proc/self/status has no VmHWM"))
+}

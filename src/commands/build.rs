@@ -1,0 +1,114 @@
+//! `plansmith build`.
+
+use std::path::Path;
+
+use indicatif::ProgressBar;
+use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, plan};
+use plansmith_verify::Prompts;
+use serde_json::json;
+
+use super::engine::{lookup, show};
+use super::verify::{open_options, prompts};
+use crate::args::Build;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::stamp;
+
+pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
+    let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
+    let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
+        prompts(source, Some(file)).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
+    };
+    let options = BuildOptions {
+        overrides: &args.set,
+        stage: args.stage.as_deref(),
+        force: args.force,
+        require_executed: args.require_executed,
+        version: stamp::LONG,
+        open: &open,
+        lookup: &lookup,
+        read_prompts: &read_prompts,
+    };
+    if args.plan_only {
+        let stages = plan(&args.pipeline, &options)?;
+        if args.json {
+            output.json(&stages)?;
+            return Ok(Outcome::Done);
+        }
+        for stage in stages {
+            output.result(format!("{:<6} {}", if stage.cached { "cached" } else { "run" }, stage.name))?;
+        }
+        return Ok(Outcome::Done);
+    }
+    let bar = output.steps_bar("building", 0);
+    let built = build(&args.pipeline, &options, &mut |event| report(&event, &bar, output))?;
+    bar.finish_and_clear();
+    conclude(&built, args, output)
+}
+
+fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
+    match event {
+        Event::Source(bytes) => output.detail(format!("source: {bytes} bytes of weights")),
+        Event::Begin(name) => {
+            bar.set_message((*name).to_owned());
+            output.detail(format!("{name}: begins"));
+        }
+        Event::Check(Progress::Check { what, check, set }) => {
+            bar.set_message(format!("{what}: {check}"));
+            bar.inc(1);
+            output.detail(format!("verify: {what}: {check} of {set}"));
+        }
+        Event::Engine(event) => show(event, output),
+        Event::End(name, time, taken_over) => {
+            bar.suspend(|| {
+                let how = if *taken_over { "unchanged, taken over".to_owned() } else { format!("{:.1} s", time.as_secs_f64()) };
+                output.note(format!("{name:<32} {how}"));
+            });
+        }
+        Event::Hashed(_) | Event::Converted(_) | Event::Check(Progress::Hashed(_)) => {}
+    }
+}
+
+fn conclude(built: &Built, args: &Build, output: &Output) -> Result<Outcome, Failure> {
+    let (word, finished, outcome) = match built {
+        Built::UpToDate(finished) => ("up to date", finished, Outcome::Done),
+        Built::Done(finished) => ("built", finished, Outcome::Done),
+        Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
+        Built::Stopped { stage, folder } => {
+            output.result(format!("stages up to {stage} are done in {}; run without --stage to finish", folder.display()))?;
+            return Ok(Outcome::Done);
+        }
+    };
+    if args.json {
+        output.json(&json!({
+            "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
+            "verdict": finished.verdict,
+        }))?;
+    } else {
+        lines(word, finished, output)?;
+    }
+    if outcome == Outcome::Disagreed && finished.verdict.as_ref().is_some_and(|verdict| verdict.exit_code(false) == 2) {
+        return Err(
+            Failure::new("the artifacts could not be checked").hint(format!("see {}", finished.folder.join("verdict.json").display()))
+        );
+    }
+    Ok(outcome)
+}
+
+fn lines(word: &str, finished: &Finished, output: &Output) -> Result<(), Failure> {
+    if let Some(verdict) = &finished.verdict {
+        output.result(verdict.summary())?;
+    }
+    let (graphs, plans) = (finished.manifest.graphs.len(), finished.manifest.plans.len());
+    let what = if word == "up to date" { "nothing changed, nothing to do: " } else { "" };
+    let folder = finished.folder.display();
+    output.result(format!("{word}: {what}{folder} ({graphs} graphs, {plans} plans), manifest sha256 {}", finished.manifest_sha256))?;
+    if word == "failed" {
+        output.result(format!("the last good bundle is untouched; see {}", finished.folder.join("report.html").display()))?;
+    }
+    let left = &finished.manifest.verdict.not_executed;
+    if !left.is_empty() {
+        output.result(format!("not_executed on this host: {}", left.join(", ")))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,25 @@
+//! `plansmith golden`.
+
+use plansmith_lowering::Source;
+use plansmith_reference::Reference;
+use plansmith_verify::{Capture, Keep, REFERENCE_PRODUCER};
+
+use super::export::options;
+use super::verify::prompts;
+use crate::args::Golden;
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+
+pub(crate) fn run(args: &Golden, output: &Output) -> Result<Outcome, Failure> {
+    let source = Source::open(&args.source, &options(&args.config))?;
+    let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
+    let vocab = source.loaded.spec.vocab_size as usize;
+    let mut reference = Reference::open(source.loaded.spec.clone(), &source.checkpoint)?;
+    let bar = output.steps_bar("computing", prompts.sets().len() as u64);
+    let keep = Keep::File(&args.output);
+    Capture::record(&mut reference, &prompts, vocab, keep, REFERENCE_PRODUCER, &mut |progress| bar.set_position(progress.done as u64))?;
+    bar.finish_and_clear();
+    let sets = prompts.sets().len();
+    output.result(format!("wrote {}: {sets} prompt sets ({origin}), logits of the built-in reference in fp32", args.output.display()))?;
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,43 @@
+//! `plansmith import`.
+
+use plansmith_checkpoint::gguf::{ImportOptions, import};
+use plansmith_tensor::DType;
+
+use crate::args::{Import, ImportDType};
+use crate::exit::{Failure, Outcome};
+use crate::output::{Output, human_bytes};
+
+pub(crate) fn run(args: &Import, output: &Output) -> Result<Outcome, Failure> {
+    let dtype = match args.dtype {
+        ImportDType::Fp32 => DType::F32,
+        ImportDType::Bf16 => DType::BF16,
+    };
+    let bar = output.bytes_bar("importing", 0);
+    let progress = |done: u64, total: u64| {
+        bar.set_length(total);
+        bar.set_position(done);
+    };
+    let imported = import(&args.file, &args.output, &ImportOptions { dtype, force: args.force }, &progress)?;
+    bar.finish_and_clear();
+    for note in &imported.notes {
+        output.note(format!("note: {note}"));
+    }
+    if args.json {
+        output.json(&imported)?;
+        return Ok(Outcome::Done);
+    }
+    let stored: Vec<String> = imported.stored.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    output.result(format!(
+        "imported {} tensors ({}), {} parameters, to {}: {} as {}",
+        imported.tensors,
+        stored.join(", "),
+        imported.parameters,
+        imported.folder.display(),
+        human_bytes(imported.bytes),
+        imported.dtype,
+    ))?;
+    if imported.rounded > 0 {
+        output.result(format!("{} weights are not exact in {}: rounded to nearest", imported.rounded, imported.dtype))?;
+    }
+    Ok(Outcome::Done)
+}

@@ -1,0 +1,16 @@
+//! What each verb does.
+
+pub(crate) mod bench;
+pub(crate) mod build;
+pub(crate) mod check;
+pub(crate) mod compare;
+pub(crate) mod doctor;
+pub(crate) mod engine;
+pub(crate) mod export;
+pub(crate) mod families;
+pub(crate) mod generate;
+pub(crate) mod golden;
+pub(crate) mod import;
+pub(crate) mod inspect;
+pub(crate) mod run;
+pub(crate) mod verify;

@@ -1,0 +1,62 @@
+//! `plansmith run`.
+
+use plansmith_runtime::RuntimeKind;
+use plansmith_tensor::{Batch, Session};
+
+use super::verify::open_options;
+use crate::args::Run;
+use crate::exit::{Failure, Outcome};
+use crate::model::Model;
+use crate::output::Output;
+use crate::text::TextModel;
+
+pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
+    let runtime: RuntimeKind = args.runtime.parse()?;
+    let model = Model::find(&args.path)?;
+    let text = TextModel::find(&model.folders)?;
+    let (prompt, special) = if args.chat { (text.chat(&args.prompt)?, false) } else { (args.prompt.clone(), true) };
+    let mut ids = text.encode(&prompt, special)?;
+    if ids.is_empty() {
+        return Err(Failure::new("the prompt has no tokens").hint("give a longer --prompt"));
+    }
+    let mut loaded = model.load(runtime, &open_options(&args.tools))?;
+    let prompt_length = ids.len();
+    let mut shown = text.decode(&ids)?.len();
+
+    let mut next = step(&mut *loaded.session, &ids)?;
+    for _ in 0..args.max_tokens {
+        if text.eos.contains(&next) {
+            break;
+        }
+        ids.push(next);
+        if args.token_ids {
+            output.write(&format!("{next} "))?;
+        } else {
+            let all = text.decode(&ids)?;
+            // A character whose bytes are not complete yet decodes to U+FFFD: wait for the rest.
+            if !all.ends_with('\u{fffd}') {
+                output.write(all.get(shown..).unwrap_or_default())?;
+                shown = all.len();
+            }
+        }
+        if ids.len() - prompt_length == args.max_tokens {
+            break;
+        }
+        next = step(&mut *loaded.session, &[next])?;
+    }
+    output.write("\n")?;
+    Ok(Outcome::Done)
+}
+
+/// Appends `ids` and returns the likeliest next id.
+fn step(session: &mut dyn Session, ids: &[u32]) -> Result<u32, Failure> {
+    let batch = Batch::unpadded(1, ids.iter().map(|&id| i64::from(id)).collect(), session.past())?;
+    let logits = session.step(&batch)?;
+    let last = logits.at(0, logits.sequence - 1);
+    if let Some(bad) = last.iter().position(|value| !value.is_finite()) {
+        return Err(Failure::new(format!("the logit of token {bad} is {} at position {}", last[bad], session.past() - 1))
+            .hint("16-bit arithmetic overflows in some models: run the fp32 graph, and verify this one"));
+    }
+    let best = last.iter().enumerate().max_by(|left, right| left.1.total_cmp(right.1).then(right.0.cmp(&left.0)));
+    best.map(|(id, _)| id as u32).ok_or_else(|| Failure::new("the graph gave no logits"))
+}

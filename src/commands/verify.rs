@@ -1,0 +1,121 @@
+//! `plansmith verify`.
+
+use std::cell::LazyCell;
+use std::path::{Path, PathBuf};
+
+use plansmith_lowering::{Float, Source, Target, lower};
+use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, audit_source};
+use plansmith_runtime::{OpenOptions, RuntimeKind};
+use plansmith_verify::{Prompts, Verdict};
+
+use super::export::options;
+use crate::args::{Tools, Verify};
+use crate::exit::{Failure, Outcome};
+use crate::output::Output;
+use crate::text::TextModel;
+
+pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
+    if args.bundle.is_some() {
+        return Err(
+            Failure::new("--bundle is not implemented yet").hint("verify against the source checkpoint, or `plansmith check` the bundle")
+        );
+    }
+    let Some(folder) = &args.source else {
+        return Err(Failure::new("no source was given").hint("plansmith verify CHECKPOINT"));
+    };
+    let source = Source::open(folder, &options(&args.config))?;
+    let runtimes = args.runtime.iter().map(|name| name.parse()).collect::<Result<Vec<RuntimeKind>, _>>()?;
+
+    let bar = output.bytes_bar("hashing", source.checkpoint.files().iter().map(|file| file.size).sum());
+    let audit = audit_source(&source, &|done| bar.set_position(done))?;
+    bar.finish_and_clear();
+
+    let mut graphs = Vec::new();
+    for path in &args.onnx {
+        graphs.push(GraphCandidate::file(path, &path.display().to_string())?);
+    }
+    let plans: Vec<PlanCandidate> =
+        args.plan.iter().map(|path| PlanCandidate { name: path.display().to_string(), path: path.clone() }).collect();
+    if graphs.is_empty() && plans.is_empty() {
+        graphs.push(in_memory(&source)?);
+    }
+    let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
+
+    let spinner = output.steps_bar("verifying", 0);
+    let verdict = assess(
+        &Assessment {
+            source: &source,
+            source_name: &folder.display().to_string(),
+            revision: None,
+            graphs: &graphs,
+            plans: &plans,
+            runtimes: &runtimes,
+            golden: args.golden.as_deref(),
+            prompts: &prompts,
+            prompts_origin: &origin,
+            keep: None,
+            open: &open_options(&args.tools),
+        },
+        &audit,
+        &mut |progress| {
+            if let Progress::Check { what, check, set } = progress {
+                output.detail(format!("{what}: {check} of {set}"));
+                spinner.inc(1);
+            }
+        },
+    )?;
+    spinner.finish_and_clear();
+    conclude(&verdict, args, output)
+}
+
+/// The checkpoint's graph in fp32, nowhere on disk, over the weights where they lie.
+fn in_memory(source: &Source) -> Result<GraphCandidate, Failure> {
+    let target = Target { compute: Some(Float::Fp32), ..Target::default() };
+    let lowered = lower(source, &target)?;
+    let model = lowered.graph.finish(&lowered.metadata(source, &target, crate::stamp::LONG)).map_err(plansmith_lowering::Error::from)?;
+    Ok(GraphCandidate::memory(model, source.checkpoint.dir(), "export in memory (fp32 compute)"))
+}
+
+/// The prompts of a file, or the built-in ones; and what the verdict calls them.
+pub(crate) fn prompts(source: &Source, file: Option<&Path>) -> Result<(Prompts, String), Failure> {
+    let spec = &source.loaded.spec;
+    let (vocab, positions) = (spec.vocab_size as usize, spec.max_positions as usize);
+    let Some(path) = file else {
+        return Ok((Prompts::builtin(vocab, positions)?, "builtin".into()));
+    };
+    // Prompts of ids need no tokenizer.
+    let text = LazyCell::new(|| TextModel::find(&[source.checkpoint.dir().to_owned()]).map_err(|failure| failure.line()));
+    let prompts = Prompts::from_jsonl(path, vocab, positions, |line| {
+        let ids = text.as_ref().map_err(Clone::clone)?.encode(line, true).map_err(|failure| failure.line())?;
+        Ok(ids.into_iter().map(i64::from).collect())
+    })?;
+    Ok((prompts, path.display().to_string()))
+}
+
+/// Flags on libraries as the runtimes take them.
+pub(crate) fn open_options(tools: &Tools) -> OpenOptions {
+    OpenOptions { ort_library: tools.ort_library.clone(), ..OpenOptions::default() }
+}
+
+fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome, Failure> {
+    let json = verdict.to_json().map_err(|error| Failure::new(format!("cannot write the verdict: {error}")))?;
+    if let Some(folder) = &args.report {
+        plansmith_files::create_dir_all(folder)?;
+        plansmith_files::write_atomic(&folder.join("verdict.json"), json.as_bytes())?;
+        plansmith_files::write_atomic(&folder.join("report.html"), verdict.to_html().as_bytes())?;
+    }
+    match args.json.as_deref() {
+        Some(path) if path == Path::new("-") => output.write(&json)?,
+        Some(path) => plansmith_files::write_atomic(&PathBuf::from(path), json.as_bytes())?,
+        None => {}
+    }
+    if args.json.as_deref() != Some(Path::new("-")) {
+        output.result(verdict.summary())?;
+    }
+    match verdict.exit_code(args.require_executed) {
+        0 => Ok(Outcome::Done),
+        1 => Ok(Outcome::Disagreed),
+        _ => Err(Failure::new(verdict.reason.clone().unwrap_or_else(|| "the candidates could not be checked".into()))
+            .hint("the lines above and verdict.json (--json FILE) say what could not be executed")),
+    }
+}
