@@ -14,7 +14,7 @@ use trtx_sys::{BuilderFlag, ComputeCapability, Dims64, MemoryPoolType, OptProfil
 use crate::failure::{because, failed};
 use crate::libraries::{Libraries, owned};
 use crate::log::Logger;
-use crate::parse::{c_string, parse};
+use crate::parse::{c_string, checked, parse};
 use crate::progress::Monitor;
 use crate::serve::Client;
 use crate::{network, partial};
@@ -63,7 +63,7 @@ pub(crate) fn build(
     let Some(memory) = owned(built) else {
         return Err(failed("TensorRT cannot build this plan", logger.take(Severity::Warning)));
     };
-    warnings.extend(logger.take(Severity::Warning));
+    warnings.extend(checked(logger.take(Severity::Warning))?);
     let (data, size) = (memory.data().cast::<u8>(), memory.size());
     if data.is_null() || size == 0 {
         return Err(failed("TensorRT built an empty plan", warnings));

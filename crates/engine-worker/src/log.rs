@@ -90,8 +90,5 @@ impl Sink {
 
 /// `cudaErrorInsufficientDriver` (35): what every call into CUDA gives where there is no driver.
 fn is_cuda_noise(text: &str) -> bool {
-    text.contains("cudaErrorInsufficientDriver")
-        || text.contains("cudaError 35")
-        || text.contains("Cuda failure: 35")
-        || text.contains("CUDA initialization failure with error: 35")
+    text.contains("cudaError 35:")
 }

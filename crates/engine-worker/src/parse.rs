@@ -21,12 +21,18 @@ pub(crate) fn parse(parser: &mut cxx::UniquePtr<IParser>, logger: &Logger, name:
     if !parsed {
         return Err(failed("TensorRT's parser refuses the graph without naming a node", log));
     }
-    // An input that the parser does not read carries meaning that the plan would lack.
-    let (dropped, warnings): (Vec<_>, Vec<_>) = log.into_iter().partition(|line| line.contains("Unused Input"));
+    checked(log)
+}
+
+/// The warnings worth keeping, unless one says that the plan would lack something.
+pub(crate) fn checked(warnings: Vec<String>) -> Result<Vec<String>, Failure> {
+    // An input that nothing reads carries meaning that the plan would lack.
+    let (dropped, rest): (Vec<_>, Vec<_>) = warnings.into_iter().partition(|line| line.contains("Unused Input"));
     if !dropped.is_empty() {
-        return Err(failed("TensorRT's parser drops inputs of the graph, so the plan would compute something else", dropped));
+        return Err(failed("TensorRT drops inputs of the graph, so the plan would compute something else", dropped));
     }
-    Ok(warnings)
+    // Says of every int64 input that it is one, which the signature says as well.
+    Ok(rest.into_iter().filter(|line| !line.contains("has Int64 binding")).collect())
 }
 
 fn errors(parser: &mut cxx::UniquePtr<IParser>) -> Vec<NodeError> {

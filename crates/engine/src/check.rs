@@ -28,18 +28,18 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
         if found == expected { Ok(()) } else { Err(Error::PlanMismatch { path: plan.to_owned(), what, found, expected }) }
     };
     let bytes = plansmith_files::metadata(plan)?.len();
-    differs("its size in bytes", bytes.to_string(), manifest.plan.bytes.to_string())?;
+    differs("size in bytes", bytes.to_string(), manifest.plan.bytes.to_string())?;
     let header = PlanHeader::read(plan)?;
-    differs("its flavour", header.flavor.to_string(), manifest.flavor.to_string())?;
-    differs("its TensorRT version", header.version.to_string(), manifest.library.version.to_string())?;
+    differs("flavour", header.flavor.to_string(), manifest.flavor.to_string())?;
+    differs("TensorRT version", header.version.to_string(), manifest.library.version.to_string())?;
     let bits = architecture_bits(&manifest.architectures);
     if let Some(found) = header.architecture_bits {
-        differs("its architecture bits", format!("{found:#x}"), format!("{bits:#x}"))?;
+        differs("architecture bits", format!("{found:#x}"), format!("{bits:#x}"))?;
     }
     if header != manifest.plan.header {
-        differs("its header", format!("{header:?}"), format!("{:?}", manifest.plan.header))?;
+        differs("header", format!("{header:?}"), format!("{:?}", manifest.plan.header))?;
     }
-    differs("its SHA-256", FileRecord::of(plan)?.sha256.to_string(), manifest.plan.sha256.to_string())?;
+    differs("SHA-256", FileRecord::of(plan)?.sha256.to_string(), manifest.plan.sha256.to_string())?;
     let checked = vec![
         format!("structure: {bytes} bytes, as the header and the manifest say"),
         format!("header: {} {} for {}", header.flavor, header.version, list(&header)),

@@ -120,7 +120,7 @@ pub enum Error {
         reason: String,
     },
     /// A plan that is not the one its manifest describes.
-    #[error("plan `{}` is not what its manifest says: {what} is {found}, the manifest says {expected}", path.display())]
+    #[error("plan `{}` is not what its manifest says: {what}: {found} in the plan, {expected} in the manifest", path.display())]
     PlanMismatch {
         /// The plan.
         path: PathBuf,

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_onnx::ExternalData;
+use plansmith_onnx::proto::NodeProto;
 use plansmith_tensor::Signature;
 
 use crate::{Error, FileRecord, OnnxRecord};
@@ -25,7 +26,7 @@ pub struct ModelFacts {
 /// Reads the graph and checks that its external data is there and long enough. No payload is read.
 ///
 /// # Errors
-/// [`Error::Model`]: the file is empty, has no output, or a tensor lies beyond the end of its data file or in one that is missing.
+/// [`Error::Model`]: the file is empty, has no output, uses what TensorRT drops in silence, or a tensor lies beyond the end of its data file or in one that is missing.
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let path = plansmith_files::canonicalize(path)?;
@@ -38,6 +39,10 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let signature = plansmith_onnx::signature(&model).map_err(foreign)?;
     if signature.outputs.is_empty() {
         return Err(refuse("the graph has no outputs".to_owned()));
+    }
+    if let Some(node) = model.graph.iter().flat_map(|graph| &graph.node).find(|node| drops_lengths(node)) {
+        let name = node.name();
+        return Err(refuse(format!("node `{name}` (Attention) has nonpad_kv_seqlen, which TensorRT drops in silence; use a mask")));
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut sizes = BTreeMap::new();
@@ -73,6 +78,11 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         }
     }
     Ok(ModelFacts { signature, data: sizes.into_keys().collect(), path })
+}
+
+/// Input 6 of Attention since opset 24.
+fn drops_lengths(node: &NodeProto) -> bool {
+    node.op_type() == "Attention" && node.domain().is_empty() && node.input.get(6).is_some_and(|input| !input.is_empty())
 }
 
 impl ModelFacts {

@@ -234,7 +234,7 @@ fn same_model(first: &PlanManifest, plan: &Path, other: &PlanManifest) -> Result
     }
     Err(Error::PlanMismatch {
         path: plan.to_owned(),
-        what: "the SHA-256 of its graph",
+        what: "SHA-256 of the graph",
         found: other.onnx.graph.sha256.to_string(),
         expected: format!("{} (the first plan's)", first.onnx.graph.sha256),
     })

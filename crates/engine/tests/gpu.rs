@@ -1,5 +1,7 @@
 //! Plans that are executed. The numbers come from ONNX Runtime 1.32 on the same graph (fp16 on a CPU).
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
 mod common;
 
 use common::{paths, testdata};

@@ -54,3 +54,16 @@ fn a_tensor_whose_shape_and_bytes_differ_is_refused() {
     let text = inspect_model(&path).unwrap_err().to_string();
     assert!(text.contains("tensor `embed.weight` of shape [33, 32] needs 2112 bytes; its external data has 2048"), "{text}");
 }
+
+#[test]
+fn what_tensorrt_drops_in_silence_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = decoder_in(folder.path(), "model");
+    let mut model = plansmith_onnx::load(&path).unwrap();
+    let nodes = &mut model.graph.as_mut().unwrap().node;
+    let attention = nodes.iter_mut().find(|node| node.op_type() == "Attention").unwrap();
+    attention.input.extend(["", "", "total"].map(str::to_owned));
+    fs::write(&path, plansmith_onnx::encode(&model)).unwrap();
+    let text = inspect_model(&path).unwrap_err().to_string();
+    assert!(text.contains("node `/layers.0/mixed` (Attention) has nonpad_kv_seqlen"), "{text}");
+}

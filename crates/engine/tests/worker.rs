@@ -1,5 +1,7 @@
 //! The real worker with the real libraries.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
 mod common;
 
 use std::io::{BufRead as _, BufReader};
@@ -110,6 +112,57 @@ fn every_node_that_the_parser_refuses_is_named() {
     assert!(node.position.contains(".cpp:"), "{node:?}");
     assert!(error.to_string().contains("`/layers.0/mixed` (NoSuchOperator)"), "{error}");
     assert!(names(plan.parent().unwrap()).is_empty());
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn an_input_that_nothing_reads_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = decoder_in(folder.path(), "model");
+    let mut model = plansmith_onnx::load(&onnx).unwrap();
+    let nodes = &mut model.graph.as_mut().unwrap().node;
+    nodes.retain(|node| !["position_rows", "position_values", "position_steps", "placed"].contains(&node.output[0].as_str()));
+    let scores = nodes.iter_mut().find(|node| node.output[0] == "scores").unwrap();
+    scores.input[0] = "merged".to_owned();
+    std::fs::write(&onnx, plansmith_onnx::encode(&model)).unwrap();
+
+    let error = build(&onnx, &folder.path().join("engines/decode.plan")).unwrap_err().to_string();
+    assert!(error.contains("drops inputs") && error.contains("Unused Input: position_ids"), "{error}");
+    assert!(names(&folder.path().join("engines")).is_empty());
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_damaged_plan_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("decode.plan");
+    let manifest = build(&testdata("decoder.onnx"), &plan).unwrap().manifest;
+    let whole = std::fs::read(&plan).unwrap();
+
+    // One byte of the weights: only the hash tells.
+    let mut bytes = whole.clone();
+    bytes[1_000_000] ^= 0xff;
+    std::fs::write(&plan, &bytes).unwrap();
+    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    assert!(error.contains("SHA-256: "), "{error}");
+
+    // The section table, with a manifest that fits: TensorRT tells.
+    let mut bytes = whole.clone();
+    bytes[0x48] ^= 1;
+    std::fs::write(&plan, &bytes).unwrap();
+    let mut forged = manifest.clone();
+    forged.plan.sha256 = plansmith_files::Digest::of(&bytes);
+    forged.write(&manifest_path(&plan)).unwrap();
+    let error = PlanSession::open(&paths(), std::slice::from_ref(&plan)).unwrap_err().to_string();
+    assert!(error.contains("TensorRT refuses the plan") && error.contains("Serialization"), "{error}");
+
+    // A manifest for other architectures than the header's.
+    std::fs::write(&plan, &whole).unwrap();
+    let mut other = manifest;
+    other.architectures = vec![Architecture::Sm120];
+    other.write(&manifest_path(&plan)).unwrap();
+    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    assert!(error.contains("architecture bits: 0xc in the plan, 0x10 in the manifest"), "{error}");
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What the tests of models and workers share.
 #![allow(dead_code, reason = "each test program uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
 use std::path::{Path, PathBuf};
 
