@@ -7,6 +7,7 @@ use plansmith_tensor::Batch;
 use rayon::prelude::*;
 
 use crate::cache::{HeadCache, LayerCache};
+use crate::exp::exp_of_negative;
 
 /// Queries of one task: their scores against 8192 columns take 2 MiB.
 const QUERIES: usize = 64;
@@ -108,17 +109,34 @@ impl Task<'_> {
 /// says keeps rows of padding finite; nobody else sees those columns.
 fn masked_softmax(scores: &mut [f32], mask: &[i64], own: usize, window: Option<u64>) {
     let oldest = window.map_or(0, |window| (own + 1).saturating_sub(usize::try_from(window).unwrap_or(usize::MAX)));
-    let sees = |column: usize| column == own || ((oldest..own).contains(&column) && mask[column] != 0);
-    let max = (0..scores.len()).filter(|&column| sees(column)).map(|column| scores[column]).fold(f32::NEG_INFINITY, f32::max);
-    let mut sum = 0.0;
-    for (column, score) in scores.iter_mut().enumerate() {
-        *score = if sees(column) { (*score - max).exp() } else { 0.0 };
-        sum += f64::from(*score);
+    scores[..oldest].fill(0.0);
+    scores[own + 1..].fill(0.0);
+    let (before, mask) = (&mut scores[oldest..own], &mask[oldest..own]);
+    for (score, &attend) in before.iter_mut().zip(mask) {
+        *score = if attend == 0 { f32::NEG_INFINITY } else { *score };
     }
-    let share = (1.0 / sum) as f32;
-    for score in scores {
+    let seen = &mut scores[oldest..=own];
+    let max = largest(seen);
+    for score in &mut *seen {
+        *score = exp_of_negative(*score - max);
+    }
+    let share = (1.0 / seen.iter().map(|&score| f64::from(score)).sum::<f64>()) as f32;
+    for score in seen {
         *score *= share;
     }
+}
+
+/// Passes over NaN: the softmax makes all of the row NaN anyway.
+fn largest(scores: &[f32]) -> f32 {
+    let larger = |left: f32, right: f32| if right > left { right } else { left };
+    let (chunks, rest) = scores.as_chunks::<16>();
+    let mut lanes = [f32::NEG_INFINITY; 16];
+    for chunk in chunks {
+        for (lane, &score) in lanes.iter_mut().zip(chunk) {
+            *lane = larger(*lane, score);
+        }
+    }
+    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, larger)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 mod attention;
 mod cache;
 mod error;
+mod exp;
 mod linear;
 mod norm;
 mod rotation;

@@ -1,5 +1,7 @@
 //! Matrix products with stored weights.
 
+use std::ops::Range;
+
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use plansmith_families::Linear;
@@ -20,7 +22,7 @@ const TASK: usize = 1 << 14;
 pub(crate) fn linear(weights: &Weights, layer: &Linear, x: &[f32]) -> Vec<f32> {
     let matrix = weights.matrix(&layer.weight);
     let tokens = x.len() / matrix.column_count();
-    let mut y = if tokens <= FEW_TOKENS { by_dots(&matrix, x, tokens) } else { by_blocks(&matrix, x, tokens) };
+    let mut y = if tokens <= FEW_TOKENS { by_dots(&matrix, x, tokens) } else { by_products(&matrix, x, tokens) };
     if let Some(bias) = &layer.bias {
         let bias = weights.vector(bias);
         for row in y.chunks_exact_mut(bias.len()) {
@@ -37,23 +39,19 @@ pub(crate) fn add(x: &mut [f32], y: &[f32]) {
     }
 }
 
-fn by_blocks(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
+fn by_products(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (out, columns) = (matrix.row_count(), matrix.column_count());
     let mut y = vec![0.0; tokens * out];
-    let height = (BLOCK / columns).max(1);
     let share = tokens.div_ceil(rayon::current_num_threads()).max(FEWEST_SHARED);
-    for first in (0..out).step_by(height) {
-        let range = first..out.min(first + height);
+    for_each_block(matrix, |range| {
         let rows = matrix.rows(range.clone());
         let block = MatRef::from_row_major_slice(&rows, range.len(), columns).transpose();
         y.par_chunks_mut(share * out).zip(x.par_chunks(share * columns)).for_each(|(y, x)| {
             let tokens = x.len() / columns;
-            let target = MatMut::from_row_major_slice_mut(y, tokens, out).subcols_mut(first, range.len());
+            let target = MatMut::from_row_major_slice_mut(y, tokens, out).subcols_mut(range.start, range.len());
             matmul(target, Accum::Replace, MatRef::from_row_major_slice(x, tokens, columns), block, 1.0, Par::Seq);
         });
-        drop(rows);
-        matrix.release(range);
-    }
+    });
     y
 }
 
@@ -61,16 +59,29 @@ fn by_dots(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (out, columns) = (matrix.row_count(), matrix.column_count());
     let height = (TASK / columns).max(1);
     let mut transposed = vec![0.0; out * tokens];
-    transposed.par_chunks_mut(height * tokens).enumerate().for_each(|(task, results)| {
-        let first = task * height;
-        let rows = matrix.rows(first..first + results.len() / tokens);
-        for (row, results) in rows.chunks_exact(columns).zip(results.chunks_exact_mut(tokens)) {
-            for (x, result) in x.chunks_exact(columns).zip(results) {
-                *result = dot(row, x);
+    for_each_block(matrix, |range| {
+        let of_block = &mut transposed[range.start * tokens..range.end * tokens];
+        of_block.par_chunks_mut(height * tokens).enumerate().for_each(|(task, results)| {
+            let first = range.start + task * height;
+            let rows = matrix.rows(first..first + results.len() / tokens);
+            for (row, results) in rows.chunks_exact(columns).zip(results.chunks_exact_mut(tokens)) {
+                for (x, result) in x.chunks_exact(columns).zip(results) {
+                    *result = dot(row, x);
+                }
             }
-        }
+        });
     });
     (0..tokens).flat_map(|token| transposed.iter().skip(token).step_by(tokens).copied()).collect()
+}
+
+/// Block after block: each is released before the next is read.
+fn for_each_block(matrix: &Matrix<'_>, mut each: impl FnMut(Range<usize>)) {
+    let (out, height) = (matrix.row_count(), (BLOCK / matrix.column_count()).max(1));
+    for first in (0..out).step_by(height) {
+        let range = first..out.min(first + height);
+        each(range.clone());
+        matrix.release(range);
+    }
 }
 
 /// In sixteen partial sums, which the compiler keeps in vector registers.

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use crate::Error;
 use crate::attention::attend;
 use crate::cache::{self, LayerCache};
+use crate::exp::exp_of_negative;
 use crate::linear::{add, linear};
 use crate::norm::{rms, rms_in_place};
 use crate::rotation::Rotation;
@@ -95,6 +96,7 @@ impl Reference {
             let id = id as usize;
             x.extend_from_slice(&table.rows(id..id + 1));
         }
+        table.release(0..table.row_count());
         x
     }
 }
@@ -157,12 +159,25 @@ fn attention(
 fn feed_forward(weights: &Weights, mlp: &Mlp, x: Vec<f32>) -> Vec<f32> {
     let mut gate = linear(weights, &mlp.gate, &x);
     let up = linear(weights, &mlp.up, &x);
-    gate.par_iter_mut().zip(&up).with_min_len(1 << 12).for_each(|(gate, up)| *gate = activate(mlp.activation, *gate) * up);
+    gate.par_chunks_mut(CHUNK).zip(up.par_chunks(CHUNK)).for_each(|(gate, up)| gated(mlp.activation, gate, up));
     linear(weights, &mlp.down, &gate)
 }
 
-fn activate(activation: Activation, x: f32) -> f32 {
+/// Elements of a task that needs no matrix.
+const CHUNK: usize = 1 << 14;
+
+/// `gate = activation(gate) · up`.
+fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
     match activation {
-        Activation::Silu => x / (1.0 + (-x).exp()),
+        Activation::Silu => {
+            for (gate, up) in gate.iter_mut().zip(up) {
+                *gate *= sigmoid(*gate) * up;
+            }
+        }
     }
+}
+
+fn sigmoid(x: f32) -> f32 {
+    let small = exp_of_negative(-x.abs());
+    (if x < 0.0 { small } else { 1.0 }) / (1.0 + small)
 }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use half::f16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
-use half::{bf16, f16};
 use plansmith_checkpoint::{Checkpoint, Mapped, TensorInfo};
 use plansmith_families::{DecoderSpec, Weight};
 use plansmith_tensor::DType;
+use rayon::prelude::*;
 
 use crate::Error;
 
@@ -71,7 +72,10 @@ impl Weights {
     /// A copy of a weight of the spec that was opened, all of its elements in a row.
     pub(crate) fn vector(&self, weight: &Weight) -> Vec<f32> {
         let matrix = self.matrix(weight);
-        matrix.rows(0..matrix.row_count()).into_owned()
+        let all = 0..matrix.row_count();
+        let elements = matrix.rows(all.clone()).into_owned();
+        matrix.release(all);
+        elements
     }
 }
 
@@ -95,7 +99,7 @@ impl Stored {
     }
 }
 
-/// A stored `[rows, columns]` matrix whose pages are given back when it goes out of scope.
+/// A stored `[rows, columns]` matrix; who reads rows of it releases them.
 pub(crate) struct Matrix<'a> {
     mapped: &'a Mapped,
     stored: &'a Stored,
@@ -121,8 +125,11 @@ impl Matrix<'_> {
                 Some(rows) => Cow::Borrowed(rows),
                 None => Cow::Owned(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element)).collect()),
             },
-            Float::F16 => Cow::Owned(halves(bytes).reinterpret_cast::<f16>().to_f32_vec()),
-            Float::BF16 => Cow::Owned(halves(bytes).reinterpret_cast::<bf16>().to_f32_vec()),
+            Float::F16 => Cow::Owned(widened(&halves(bytes), |halves, wide| halves.reinterpret_cast::<f16>().convert_to_f32_slice(wide))),
+            Float::BF16 => Cow::Owned(widened(&halves(bytes), |halves, wide| {
+                // The 16 bits are the upper half of the fp32 number.
+                wide.iter_mut().zip(halves).for_each(|(wide, &half)| *wide = f32::from_bits(u32::from(half) << 16));
+            })),
         }
     }
 
@@ -132,12 +139,6 @@ impl Matrix<'_> {
         let (first, count) = (range.start as u64, range.len() as u64);
         let info = &self.stored.info;
         self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
-    }
-}
-
-impl Drop for Matrix<'_> {
-    fn drop(&mut self) {
-        self.mapped.release(&self.stored.info);
     }
 }
 
@@ -152,4 +153,13 @@ fn halves(bytes: &[u8]) -> Cow<'_, [u16]> {
         Some(elements) => Cow::Borrowed(elements),
         None => Cow::Owned(bytes.as_chunks::<2>().0.iter().map(|&element| u16::from_le_bytes(element)).collect()),
     }
+}
+
+/// Elements that one thread widens at a time.
+const CHUNK: usize = 1 << 16;
+
+fn widened(halves: &[u16], widen: impl Fn(&[u16], &mut [f32]) + Sync) -> Vec<f32> {
+    let mut wide = vec![0.0; halves.len()];
+    wide.par_chunks_mut(CHUNK).zip(halves.par_chunks(CHUNK)).for_each(|(wide, halves)| widen(halves, wide));
+    wide
 }
