@@ -18,7 +18,7 @@ pub struct BuildRequest {
     pub architectures: Vec<Architecture>,
     /// The checkpoint behind the graph, for the manifest.
     pub source: Option<SourceRecord>,
-    /// Whether to build it twice, in two processes, and compare the bytes.
+    /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
 

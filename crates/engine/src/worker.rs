@@ -13,8 +13,8 @@ use rustix::fs::MemfdFlags;
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, Error, PlanHeader, PlanManifest, PlanRecord, ProfileRecord, Reproducibility,
-    WorkerPaths, input_shapes, inspect_model, manifest_path,
+    Agreement, BuildHost, BuildReport, BuildRequest, Error, PlanHeader, PlanManifest, PlanRecord, ProfileRecord, RandomisedAddresses,
+    Reproducibility, WorkerPaths, input_shapes, inspect_model, manifest_path,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -126,7 +126,9 @@ impl Worker {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
             return Err(Error::Plan { path: partial, reason });
         }
-        let reproducible = if request.prove_reproducible {
+        // With randomised addresses two builds differ, which is known without trying.
+        let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
+        let reproducible = if request.prove_reproducible && fixed {
             self.prove(&model.path, folder, &order, &built, progress)?
         } else {
             Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }

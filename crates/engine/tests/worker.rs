@@ -89,7 +89,7 @@ fn builds_in_different_folders_are_the_same_bytes() {
             assert_eq!(second.manifest.reproducible, Reproducibility::Proved { randomised_addresses: RandomisedAddresses::Off });
         }
         // Where the system refuses, nothing is claimed.
-        on => assert_eq!(first.manifest.reproducible, Reproducibility::NotTried { randomised_addresses: on }),
+        on => assert_eq!(second.manifest.reproducible, Reproducibility::NotTried { randomised_addresses: on }),
     }
 }
 
