@@ -210,6 +210,9 @@ impl Error {
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }
+            Self::Worker { log, .. } if log.iter().any(|line| line.contains("SM75")) => {
+                Some("sm75 multiplies fp16 only: export with `--compute fp16`, or leave sm75 out".to_owned())
+            }
             Self::Parse { .. } => Some("export with `--dialect tensorrt`, the form that TensorRT's parser takes".to_owned()),
             _ => None,
         }

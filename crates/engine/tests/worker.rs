@@ -233,3 +233,29 @@ fn a_worker_ends_with_its_client() {
     build(&testdata("decoder.onnx"), &plan).unwrap();
     assert_eq!(names(folder.path()), ["decode.json", "decode.plan"]);
 }
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn what_the_builder_says_reaches_the_user() {
+    let folder = tempfile::tempdir().unwrap();
+    let onnx = decoder_in(folder.path(), "model");
+    let mut model = plansmith_onnx::load(&onnx).unwrap();
+    // The last product in fp32, which Turing refuses.
+    let nodes = &mut model.graph.as_mut().unwrap().node;
+    let to_fp32 = nodes.iter().find(|node| node.output[0] == "logits").unwrap().clone();
+    let scores = nodes.iter().position(|node| node.output[0] == "scores").unwrap();
+    for input in 0..2 {
+        let (mut cast, name) = (to_fp32.clone(), format!("wide_{input}"));
+        cast.name = Some(name.clone());
+        cast.input[0] = std::mem::replace(&mut nodes[scores + input].input[input], name.clone());
+        cast.output[0] = name;
+        nodes.insert(scores, cast);
+    }
+    std::fs::write(&onnx, plansmith_onnx::encode(&model)).unwrap();
+
+    let mut request = request(&onnx, &folder.path().join("decode.plan"));
+    request.architectures = vec![Architecture::Sm75];
+    let error = Worker::spawn(&paths()).unwrap().build(&request, &mut |_| {}).unwrap_err();
+    assert!(error.to_string().contains("FP32 GEMM is not supported"), "{error}");
+    assert!(error.hint().unwrap().contains("leave sm75 out"));
+}
