@@ -54,6 +54,7 @@ impl Worker {
     pub fn spawn(paths: &WorkerPaths) -> Result<Self, Error> {
         let refuse = |reason: String| Error::Spawn { worker: paths.worker.clone(), reason };
         let system = |error: std::io::Error| refuse(format!("cannot be started: {error}"));
+        let libraries = plansmith_files::open(&paths.libraries)?;
         let (ours, theirs) = UnixStream::pair().map_err(system)?;
         let output: OwnedFd =
             rustix::fs::memfd_create("plansmith-worker-output", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
@@ -65,7 +66,6 @@ impl Worker {
             .spawn()
             .map_err(system)?;
         let mut process = Process { child, stream: Some(ours), output };
-        let libraries = plansmith_files::open(&paths.libraries)?;
         process.send("starting", &Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor })?;
         process.send_descriptor("starting", &libraries)?;
         process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
@@ -221,13 +221,13 @@ impl Process {
 
     fn send(&mut self, doing: &str, request: &Request) -> Result<(), Error> {
         let mut stream = self.stream()?;
-        // A worker that is gone is worth more words than a broken pipe.
-        protocol::send(&mut stream, request).map_err(|error| if self.ended() { self.died(doing) } else { error })
+        // Sending fails where the worker is gone, which is worth more words than a broken pipe.
+        protocol::send(&mut stream, request).map_err(|_| self.died(doing))
     }
 
     fn send_descriptor(&mut self, doing: &str, file: &File) -> Result<(), Error> {
         let stream = self.stream()?;
-        protocol::send_descriptor(stream, file.as_fd()).map_err(|error| if self.ended() { self.died(doing) } else { error })
+        protocol::send_descriptor(stream, file.as_fd()).map_err(|_| self.died(doing))
     }
 
     /// The next reply that is no event.
@@ -293,7 +293,7 @@ mod tests {
     use crate::Flavor;
 
     fn paths(worker: &str) -> WorkerPaths {
-        WorkerPaths { flavor: Flavor::Rtx, worker: worker.into(), libraries: "/nowhere".into() }
+        WorkerPaths { flavor: Flavor::Rtx, worker: worker.into(), libraries: "/".into() }
     }
 
     #[test]
