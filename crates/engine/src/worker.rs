@@ -221,13 +221,13 @@ impl Process {
 
     fn send(&mut self, doing: &str, request: &Request) -> Result<(), Error> {
         let mut stream = self.stream()?;
-        // Sending fails where the worker is gone, which is worth more words than a broken pipe.
-        protocol::send(&mut stream, request).map_err(|_| self.died(doing))
+        // A worker that is gone is worth more words than a broken pipe.
+        protocol::send(&mut stream, request).map_err(|error| if self.ends() { self.died(doing) } else { error })
     }
 
     fn send_descriptor(&mut self, doing: &str, file: &File) -> Result<(), Error> {
         let stream = self.stream()?;
-        protocol::send_descriptor(stream, file.as_fd()).map_err(|_| self.died(doing))
+        protocol::send_descriptor(stream, file.as_fd()).map_err(|error| if self.ends() { self.died(doing) } else { error })
     }
 
     /// The next reply that is no event.
@@ -240,13 +240,14 @@ impl Process {
                 Ok(Some(Reply::Failed(Failure::Other { message, log }))) => return Err(Error::Worker { message, log }),
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => return Err(self.died(doing)),
-                Err(error) => return Err(if self.ended() { self.died(doing) } else { error }),
+                Err(error) => return Err(if self.ends() { self.died(doing) } else { error }),
             }
         }
     }
 
-    fn ended(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(Some(_)))
+    /// Whether it has ended, or does within a moment: descriptors close before a process can be waited for.
+    fn ends(&mut self) -> bool {
+        self.wait_for(Duration::from_millis(500)).is_some()
     }
 
     fn died(&mut self, doing: &str) -> Error {
@@ -257,16 +258,22 @@ impl Process {
     /// Closes our end and waits for the worker, for a while patiently.
     fn end(&mut self) -> Option<ExitStatus> {
         self.stream = None;
-        let start = Instant::now();
-        while start.elapsed() < Duration::from_secs(5) {
-            match self.child.try_wait() {
-                Ok(Some(status)) => return Some(status),
-                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
-                Err(_) => return None,
-            }
+        if let Some(status) = self.wait_for(Duration::from_secs(5)) {
+            return Some(status);
         }
         self.child.kill().ok()?;
         self.child.wait().ok()
+    }
+
+    fn wait_for(&mut self, time: Duration) -> Option<ExitStatus> {
+        let start = Instant::now();
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => return Some(status),
+                Ok(None) if start.elapsed() < time => std::thread::sleep(Duration::from_millis(2)),
+                Ok(None) | Err(_) => return None,
+            }
+        }
     }
 
     fn last_lines(&mut self) -> Vec<String> {
