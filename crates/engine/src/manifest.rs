@@ -231,6 +231,8 @@ pub struct PlanManifest {
     pub flavor: Flavor,
     /// Its libraries.
     pub library: LibraryRecord,
+    /// The worker executable: another one lays its memory out otherwise, which changes some hundred bytes of a plan.
+    pub worker: FileRecord,
     /// What it runs on.
     pub architectures: Vec<Architecture>,
     /// How it was built.

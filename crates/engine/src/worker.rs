@@ -13,8 +13,8 @@ use rustix::fs::MemfdFlags;
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, Error, PlanHeader, PlanManifest, PlanRecord, ProfileRecord, RandomisedAddresses,
-    Reproducibility, WorkerPaths, input_shapes, inspect_model, manifest_path,
+    Agreement, BuildHost, BuildReport, BuildRequest, Error, FileRecord, PlanHeader, PlanManifest, PlanRecord, ProfileRecord,
+    RandomisedAddresses, Reproducibility, WorkerPaths, input_shapes, inspect_model, manifest_path,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -138,6 +138,7 @@ impl Worker {
             plansmith: env!("CARGO_PKG_VERSION").to_owned(),
             flavor: self.paths.flavor,
             library: self.greeting.library.clone(),
+            worker: FileRecord::of(&self.paths.worker)?,
             architectures: wanted,
             builder: built.builder.clone(),
             profiles: vec![ProfileRecord { profile: request.profile.clone(), inputs: order.inputs }],
