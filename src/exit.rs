@@ -37,12 +37,6 @@ impl Failure {
         self
     }
 
-    /// Puts what was being done before the cause.
-    pub(crate) fn context(mut self, what: impl Into<String>) -> Self {
-        self.chain.insert(0, what.into());
-        self
-    }
-
     fn of(error: &dyn std::error::Error, hint: Option<String>) -> Self {
         let mut chain = vec![error.to_string()];
         let mut source = error.source();

@@ -63,11 +63,6 @@ impl Output {
         }
     }
 
-    /// A warning on stderr, even when quiet.
-    pub(crate) fn warn(&self, text: impl AsRef<str>) {
-        stderr(&format!("{} {}\n", self.paint("33", "warning:"), text.as_ref()));
-    }
-
     /// A failure on stderr.
     pub(crate) fn failure(&self, failure: &Failure) {
         stderr(&failure.render(&self.paint("31", "error:")));

@@ -96,9 +96,6 @@ fn conclude(built: &Built, args: &Build, output: &Output) -> Result<Outcome, Fai
 }
 
 fn lines(word: &str, finished: &Finished, output: &Output) -> Result<(), Failure> {
-    if let Some(verdict) = &finished.verdict {
-        output.result(verdict.summary())?;
-    }
     let (graphs, plans) = (finished.manifest.graphs.len(), finished.manifest.plans.len());
     let what = if word == "up to date" { "nothing changed, nothing to do: " } else { "" };
     let folder = finished.folder.display();
@@ -107,8 +104,11 @@ fn lines(word: &str, finished: &Finished, output: &Output) -> Result<(), Failure
         output.result(format!("the last good bundle is untouched; see {}", finished.folder.join("report.html").display()))?;
     }
     let left = &finished.manifest.verdict.not_executed;
-    if !left.is_empty() {
-        output.result(format!("not_executed on this host: {}", left.join(", ")))?;
+    match &finished.verdict {
+        // Its last line says what was not executed.
+        Some(verdict) => output.result(verdict.summary())?,
+        None if left.is_empty() => {}
+        None => output.result(format!("not_executed on this host: {}", left.join(", ")))?,
     }
     Ok(())
 }

@@ -2,17 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::{Audit, audit, cache_folder};
+use half::f16;
+
+use plansmith_checkpoint::{Audit, Scan, audit, cache_folder};
 use plansmith_engine::{PlanCheck, check_plan, manifest_path};
 use plansmith_files::{Digest, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
 use plansmith_onnx::{ExternalData, ModelProto, dtype, encode};
-use plansmith_reference::Reference;
+use plansmith_reference::{LayerRange, Reference};
 use plansmith_runtime::{GraphSource, OpenOptions, RuntimeKind, load};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    Candidate, CandidateFacts, CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, OracleAgreement, Oracles,
-    Outcome, Precision, PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Tolerance, Verdict,
+    Candidate, CandidateFacts, CandidateVerdict, Capture, CheckName, Evidence, FirstDivergence, Golden, GoldenFacts, Keep, OracleAgreement,
+    Oracles, Outcome, Precision, PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Tolerance, Verdict,
 };
 
 use crate::Error;
@@ -59,6 +61,13 @@ impl GraphCandidate {
     /// Whether plansmith wrote it: then every initializer that bears a tensor's name must hold that tensor.
     fn is_ours(&self) -> bool {
         self.model.metadata_props.iter().any(|entry| entry.key() == "plansmith.version")
+    }
+
+    /// What it says it computes in: the dtype of its cache, fp32 where it has none.
+    fn compute(&self) -> DType {
+        let inputs = plansmith_onnx::signature(&self.model).map(|signature| signature.inputs).unwrap_or_default();
+        let cache = inputs.iter().find(|input| input.name.starts_with("past_key_values."));
+        cache.map_or(DType::F32, |input| input.dtype)
     }
 
     /// The dtype that most bytes of its stored tensors have.
@@ -137,9 +146,15 @@ pub fn audit_source(source: &Source, progress: &(dyn Fn(u64) + Sync)) -> Result<
     let audit = audit(&source.checkpoint, cache_folder().as_deref(), progress)?;
     if let Some((file, tensor, scan)) = audit.not_finite().next() {
         let path = source.checkpoint.dir().join(&file.name);
-        return Err(Error::NotFinite { path, tensor: tensor.to_owned(), seen: format!("{scan:?}") });
+        return Err(Error::NotFinite { path, tensor: tensor.to_owned(), seen: describe(scan) });
     }
     Ok(audit)
+}
+
+fn describe(scan: Scan) -> String {
+    let place = |what: &str, index: Option<u64>| index.map(|index| format!("{what} at element {index}"));
+    let places: Vec<String> = [place("NaN", scan.nan), place("infinity", scan.infinite)].into_iter().flatten().collect();
+    places.join(", ")
 }
 
 /// Checks every candidate; the source is read once, the reference is run once.
@@ -162,6 +177,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     let capture = Capture::record(&mut reference, assessment.prompts, vocab, keep, REFERENCE_PRODUCER, &mut |inner| {
         checking("reference", inner, progress);
     })?;
+    let overflow = first_overflow(reference.ranges());
     drop(reference);
 
     let prompts = PromptFacts::of(assessment.prompts, assessment.prompts_origin);
@@ -188,6 +204,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
             }
             let mut loaded = load(runtime, graph.source(), assessment.open)?;
             let facts = facts(loaded.facts.compute);
+            let declared = graph.compute();
             let verdict = match tolerance(assessment.source, &facts) {
                 Err(problem) => CandidateVerdict::failed(facts, problem),
                 Ok(tolerance) => {
@@ -195,7 +212,15 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
                     oracles.judge(candidate, &tolerance, &mut |inner| checking(&what, inner, progress))
                 }
             };
-            verdicts.push(verdict);
+            verdicts.push(match &overflow {
+                Some((divergence, problem)) if declared == DType::F16 && verdict.verdict == Outcome::Agree => CandidateVerdict {
+                    verdict: Outcome::Disagree,
+                    reason: Some(problem.clone()),
+                    first_divergence: Some(divergence.clone()),
+                    ..verdict
+                },
+                _ => verdict,
+            });
         }
     }
     for plan in assessment.plans {
@@ -224,6 +249,18 @@ fn read_golden(path: &Path, vocab: u64, max_positions: u64) -> Result<(Golden, G
 fn tolerance(source: &Source, facts: &CandidateFacts) -> Result<Tolerance, String> {
     let stored = source.checkpoint.get(&source.loaded.spec.embedding.weight.name).map_or(DType::F32, |tensor| tensor.dtype);
     Ok(Tolerance::of(Precision::between(stored, facts.storage, facts.compute)?))
+}
+
+/// The first block whose activations no fp16 number holds. A runtime that widens fp16 (rten always, ONNX Runtime on CPUs in most
+/// operators) does not show it; a GPU does.
+fn first_overflow(ranges: &[LayerRange]) -> Option<(FirstDivergence, String)> {
+    let limit = f16::MAX.to_f32();
+    let (layer, (block, value)) = ranges.iter().enumerate().find_map(|(layer, range)| Some((layer, range.beyond(limit)?)))?;
+    let problem = format!(
+        "layer {layer}, {block}: activations reach {value:.3e} in the reference, beyond fp16's {limit}: the graph computes in fp16 and \
+         gives infinity there on hardware that does; export it with --compute fp32 or bf16"
+    );
+    Some((FirstDivergence { layer, block: block.to_owned() }, problem))
 }
 
 /// What can be said of a plan on this host: its structure, its header against its manifest, its hash.

@@ -12,9 +12,11 @@ mod error;
 mod exp;
 mod linear;
 mod norm;
+mod range;
 mod rotation;
 mod session;
 mod weights;
 
 pub use error::Error;
+pub use range::LayerRange;
 pub use session::Reference;

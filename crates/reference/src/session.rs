@@ -13,6 +13,7 @@ use crate::cache::{self, LayerCache};
 use crate::exp::exp_of_negative;
 use crate::linear::{add, linear};
 use crate::norm::{rms, rms_in_place};
+use crate::range::{LayerRange, raise};
 use crate::rotation::Rotation;
 use crate::weights::Weights;
 
@@ -27,6 +28,7 @@ pub struct Reference {
     batch: usize,
     past: usize,
     layers: Vec<LayerCache>,
+    ranges: Vec<LayerRange>,
     signature: Signature,
 }
 
@@ -39,7 +41,13 @@ impl Reference {
         let spec = spec.into();
         let weights = Weights::open(&spec, checkpoint)?;
         let layers = cache::empty(&spec, 1);
-        Ok(Self { spec, weights, batch: 1, past: 0, layers, signature: Signature::default() })
+        let ranges = vec![LayerRange::default(); spec.layers.len()];
+        Ok(Self { spec, weights, batch: 1, past: 0, layers, ranges, signature: Signature::default() })
+    }
+
+    /// How large activations got, layer by layer, over all steps since it was opened.
+    pub fn ranges(&self) -> &[LayerRange] {
+        &self.ranges
     }
 
     /// What is executed.
@@ -59,11 +67,13 @@ impl Reference {
         }
         let mut x = self.embed(&batch.input_ids);
         let rotations: Vec<_> = self.spec.ropes.iter().map(|rope| Rotation::new(rope, &batch.position_ids)).collect();
-        for (layer, cache) in self.spec.layers.iter().zip(&mut self.layers) {
+        for ((layer, cache), range) in self.spec.layers.iter().zip(&mut self.layers).zip(&mut self.ranges) {
             let normed = rms(&self.weights, &layer.input_norm, &x);
-            add(&mut x, &attention(&self.weights, &layer.attention, &rotations, cache, batch, &normed));
+            add(&mut x, &attention(&self.weights, &layer.attention, &rotations, cache, batch, &normed, &mut range.self_attn));
+            raise(&mut range.residual, &x);
             let normed = rms(&self.weights, &layer.post_attention_norm, &x);
-            add(&mut x, &feed_forward(&self.weights, &layer.mlp, normed));
+            add(&mut x, &feed_forward(&self.weights, &layer.mlp, normed, &mut range.mlp));
+            raise(&mut range.residual, &x);
         }
         self.past += batch.sequence;
 
@@ -140,10 +150,14 @@ fn attention(
     cache: &mut LayerCache,
     batch: &Batch,
     x: &[f32],
+    peak: &mut f32,
 ) -> Vec<f32> {
     let mut query = linear(weights, &attention.query, x);
     let mut key = linear(weights, &attention.key, x);
     let value = linear(weights, &attention.value, x);
+    for projected in [&query, &key, &value] {
+        raise(peak, projected);
+    }
     if let Some(norms) = &attention.head_norms {
         rms_in_place(weights, &norms.query, &mut query);
         rms_in_place(weights, &norms.key, &mut key);
@@ -152,15 +166,22 @@ fn attention(
     rotation.apply(&mut query, attention.heads as usize);
     rotation.apply(&mut key, attention.kv_heads as usize);
     cache.append(batch.sequence, &key, &value);
-    linear(weights, &attention.output, &attend(attention, cache, batch, &query))
+    let output = linear(weights, &attention.output, &attend(attention, cache, batch, &query));
+    raise(peak, &output);
+    output
 }
 
 /// The feed-forward part of one layer over `x`, `[tokens, hidden_size]`.
-fn feed_forward(weights: &Weights, mlp: &Mlp, x: Vec<f32>) -> Vec<f32> {
+fn feed_forward(weights: &Weights, mlp: &Mlp, x: Vec<f32>, peak: &mut f32) -> Vec<f32> {
     let mut gate = linear(weights, &mlp.gate, &x);
     let up = linear(weights, &mlp.up, &x);
+    raise(peak, &gate);
+    raise(peak, &up);
     gate.par_chunks_mut(CHUNK).zip(up.par_chunks(CHUNK)).for_each(|(gate, up)| gated(mlp.activation, gate, up));
-    linear(weights, &mlp.down, &gate)
+    raise(peak, &gate);
+    let output = linear(weights, &mlp.down, &gate);
+    raise(peak, &output);
+    output
 }
 
 /// Elements of a task that needs no matrix.

@@ -85,6 +85,16 @@ impl Tolerance {
         Self { precision, max_rel, mean_rel, kl_mean, kl_max, margin, min_top1 }
     }
 
+    /// The limits against a source that rounds as the candidate does: the built-in reference in fp32. Its own error adds to the candidate's,
+    /// so `max_rel`, `mean_rel` and the margin are twice as wide at fp32; with 16 bits the candidate's rounding is all that counts.
+    ///
+    /// Measured on SmolLM2-135M in bf16 storage: ONNX Runtime is 1.3e-5 from transformers and up to 1.1e-4 from the reference, at one early
+    /// position of a prompt of random ids.
+    pub fn between_two_roundings(&self) -> Self {
+        let factor = if self.precision == Precision::Fp32 { 2.0 } else { 1.0 };
+        Self { max_rel: factor * self.max_rel, mean_rel: factor * self.mean_rel, margin: factor * self.margin, ..self.clone() }
+    }
+
     /// What of `metrics` is outside, with both sides; empty where all is within. Something that is not a number is outside.
     pub fn failures(&self, metrics: &Metrics) -> Vec<String> {
         let mut failures = Vec::new();
