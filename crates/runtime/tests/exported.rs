@@ -1,5 +1,7 @@
 //! Graphs of our own making, over the tiny checkpoints in testdata/cases, against the logits that transformers computed from those.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and shows what it found")]
+
 mod common;
 
 use std::path::{Path, PathBuf};

@@ -1,5 +1,7 @@
 //! ONNX Runtime against logits that transformers computed.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and shows what it found")]
+
 mod common;
 
 use common::{Golden, agrees, decode, fixture, open_file, prefill};

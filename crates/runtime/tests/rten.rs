@@ -1,5 +1,7 @@
 //! The embedded runtime against logits that transformers computed.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and shows what it found")]
+
 mod common;
 
 use common::{Golden, agrees, decode, fixture, open_file, prefill};

@@ -1,6 +1,5 @@
 //! Turns a graph into one that rten reads.
 
-use half::bf16;
 use plansmith_onnx::proto::TensorProto;
 use plansmith_onnx::proto::tensor_proto::{DataLocation, DataType};
 use plansmith_onnx::{ExternalData, ModelProto};
@@ -80,18 +79,47 @@ fn is_aligned(offset: u64, data_type: i32) -> bool {
     offset.is_multiple_of(size as u64)
 }
 
-/// Little-endian bf16 to native fp32.
+/// Little-endian bf16 to native fp32, of which bf16 is the upper half.
 fn widen(bytes: &[u8]) -> Vec<u8> {
-    bytes.as_chunks().0.iter().flat_map(|&pair| bf16::from_le_bytes(pair).to_f32().to_ne_bytes()).collect()
+    let mut wide = vec![0; 2 * bytes.len()];
+    for (&half, whole) in bytes.as_chunks().0.iter().zip(wide.as_chunks_mut().0) {
+        *whole = widened(u16::from_le_bytes(half));
+    }
+    wide
+}
+
+fn widened(bits: u16) -> [u8; 4] {
+    (u32::from(bits) << 16).to_ne_bytes()
 }
 
 /// bf16 elements are in `raw_data`, or as bit patterns in `int32_data`.
 fn widen_inline(tensor: &mut TensorProto) {
     let wide = match tensor.raw_data.take() {
         Some(raw) => widen(&raw),
-        None => tensor.int32_data.drain(..).flat_map(|bits| bf16::from_bits(bits as u16).to_f32().to_ne_bytes()).collect(),
+        None => tensor.int32_data.drain(..).flat_map(|bits| widened(bits as u16)).collect(),
     };
     tensor.raw_data = Some(wide);
     tensor.data_type = Some(DataType::Float as i32);
     tensor.data_location = Some(DataLocation::Default as i32);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn floats(bytes: &[u8]) -> Vec<f32> {
+        bytes.as_chunks().0.iter().map(|&bytes| f32::from_ne_bytes(bytes)).collect()
+    }
+
+    /// Patterns from bfloat16's definition: 1.0, -10.0, the smallest subnormal, infinity.
+    #[test]
+    fn bf16_is_widened_exactly_wherever_it_is_held() {
+        let wanted = [1.0, -10.0, 2.0f32.powi(-133), f32::INFINITY];
+        assert_eq!(floats(&widen(&[0x80, 0x3F, 0x20, 0xC1, 0x01, 0x00, 0x80, 0x7F])), wanted);
+        let mut tensor = TensorProto { data_type: Some(DataType::Bfloat16 as i32), ..TensorProto::default() };
+        tensor.int32_data = vec![0x3F80, 0xC120, 0x0001, 0x7F80];
+        widen_inline(&mut tensor);
+        assert_eq!(floats(tensor.raw_data()), wanted);
+        assert_eq!((tensor.data_type(), tensor.int32_data.len()), (DataType::Float as i32, 0));
+    }
 }

@@ -1,6 +1,7 @@
 //! Graphs, golden logits and the three ways of running them.
 
 #![allow(dead_code, reason = "each test file uses its part")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test fails by panicking and shows what it found")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
