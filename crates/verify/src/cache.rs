@@ -4,6 +4,7 @@ use plansmith_tensor::{Cache, HostTensor, Session, SessionError};
 
 use crate::checks::decode_split;
 use crate::metrics::{Meter, Metrics, Place};
+use crate::trial::{Refused, reset};
 use crate::verdict::CheckName;
 use crate::{Error, PromptSet};
 
@@ -47,11 +48,13 @@ impl CapturedCache {
     /// Feeds the prompt to `candidate`, its second half token by token, and compares every attended position of every tensor.
     ///
     /// Each tensor is measured against its own spread; the worst counts. `positions` are those of the prompt.
-    pub(crate) fn compare(&self, candidate: &mut dyn Session) -> Result<Metrics, Error> {
+    pub(crate) fn compare(&self, candidate: &mut dyn Session) -> Result<Result<Metrics, Refused>, Error> {
         let prompt = &self.prompt;
         let runtime = candidate.runtime();
         let failed = |source: SessionError| Error::Step { check: CheckName::Cache, set: prompt.name().to_owned(), runtime, source };
-        candidate.reset(prompt.batch()).map_err(failed)?;
+        if let Err(refused) = reset(candidate, prompt.batch()).map_err(failed)? {
+            return Ok(Err(refused));
+        }
         let first = decode_split(prompt).unwrap_or(prompt.sequence());
         candidate.step(&prompt.slice(0, first)).map_err(failed)?;
         for column in first..prompt.sequence() {
@@ -78,7 +81,7 @@ impl CapturedCache {
         }
         let mut sum = sum.ok_or_else(|| self.output(runtime, "a cache of no layers".to_owned()))?;
         sum.positions = self.attended();
-        Ok(sum)
+        Ok(Ok(sum))
     }
 
     fn attended(&self) -> usize {

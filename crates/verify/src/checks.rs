@@ -3,9 +3,9 @@
 use plansmith_tensor::Session;
 
 use crate::cache::CapturedCache;
-use crate::metrics::{Meter, Metrics};
+use crate::metrics::Metrics;
 use crate::tolerance::Tolerance;
-use crate::trial::{Expected, Trial};
+use crate::trial::{Expected, Refused, Trial};
 use crate::verdict::{Check, CheckName, OracleKind, Skipped};
 use crate::{Error, Golden, GoldenSet, PromptSet};
 
@@ -32,7 +32,7 @@ pub struct Progress<'a> {
 pub struct Checked {
     /// One entry a check that compared something.
     pub checks: Vec<Check>,
-    /// Checks that did not apply to any prompt set, with the reason.
+    /// Checks that did not apply to some or any of the prompt sets, with the reason.
     pub skipped: Vec<Skipped>,
 }
 
@@ -46,7 +46,7 @@ pub struct Checked {
 ///
 /// With `cache` also `cache`: every key and value after a cached decode against those of the source.
 ///
-/// Columns whose mask is 0 are not compared. A candidate that gives only the last position's logits is compared at those. One step's logits
+/// Columns whose mask is 0 are not compared. A set of more rows than the candidate takes is left out, and named in [`Checked::skipped`]. A candidate that gives only the last position's logits is compared at those. One step's logits
 /// are in memory at a time.
 ///
 /// # Errors
@@ -71,32 +71,36 @@ pub fn verify_against_golden(
         (CheckName::Decode, |set| decode(set).into_iter().collect()),
         (CheckName::Padded, padded),
     ] {
-        let mut sum = None;
+        let mut sum = Sum::default();
         for set in golden.sets() {
-            report(check, set.prompt().name());
+            let name = set.prompt().name();
+            report(check, name);
             for trial in trials(set) {
-                let mut meter = Meter::default();
-                trial.run(candidate, set, &mut meter)?;
-                add(&mut sum, meter.finish(tolerance.margin), set.prompt().name());
+                sum.add(trial.run(candidate, set)?.map(|meter| meter.finish(tolerance.margin)), name);
             }
         }
         checked.push(check, oracle, sum, tolerance);
     }
     if let Some(cache) = cache {
-        report(CheckName::Cache, cache.prompt().name());
-        let mut sum = None;
-        add(&mut sum, cache.compare(candidate)?, cache.prompt().name());
+        let name = cache.prompt().name();
+        report(CheckName::Cache, name);
+        let mut sum = Sum::default();
+        sum.add(cache.compare(candidate)?, name);
         checked.push(CheckName::Cache, oracle, sum, tolerance);
     }
     Ok(checked)
 }
 
 impl Checked {
-    fn push(&mut self, check: CheckName, oracle: OracleKind, sum: Option<(Metrics, String)>, tolerance: &Tolerance) {
-        match sum {
-            Some((metrics, set)) => self.checks.push(Check::new(check, oracle, &metrics, set, tolerance)),
-            None => self.skipped.push(Skipped { name: check, oracle, reason: check.needs().to_owned() }),
+    fn push(&mut self, check: CheckName, oracle: OracleKind, sum: Sum, tolerance: &Tolerance) {
+        let skipped = |reason: String| Skipped { name: check, oracle, reason };
+        if !sum.refused.is_empty() {
+            let sets: Vec<String> = sum.refused.iter().map(|(set, reason)| format!("to set `{set}` ({reason})")).collect();
+            self.skipped.push(skipped(sets.join(", ")));
+        } else if sum.worst.is_none() {
+            self.skipped.push(skipped(check.needs().to_owned()));
         }
+        self.checks.extend(sum.worst.map(|(metrics, set)| Check::new(check, oracle, &metrics, set, tolerance)));
     }
 
     /// Adds the checks against another oracle.
@@ -106,16 +110,30 @@ impl Checked {
     }
 }
 
-/// Adds a comparison to a check's sum, which keeps the name of the set with the worst figure. One that compared nothing counts as not made.
-fn add(sum: &mut Option<(Metrics, String)>, metrics: Metrics, set: &str) {
-    if metrics.positions == 0 {
-        return;
-    }
-    match sum {
-        None => *sum = Some((metrics, set.to_owned())),
-        Some((so_far, worst_set)) => {
-            if so_far.merge(&metrics) {
-                set.clone_into(worst_set);
+/// One check over its prompt sets.
+#[derive(Default)]
+struct Sum {
+    /// The worst of each figure, and the set with the worst of all; `None` until something was compared.
+    worst: Option<(Metrics, String)>,
+    /// Sets with more rows than the session takes, and what it said.
+    refused: Vec<(String, String)>,
+}
+
+impl Sum {
+    /// Adds a comparison. One that compared nothing counts as not made.
+    fn add(&mut self, comparison: Result<Metrics, Refused>, set: &str) {
+        match (comparison, &mut self.worst) {
+            (Err(Refused(reason)), _) => {
+                if !self.refused.iter().any(|(refused, _)| refused == set) {
+                    self.refused.push((set.to_owned(), reason));
+                }
+            }
+            (Ok(metrics), _) if metrics.positions == 0 => {}
+            (Ok(metrics), None) => self.worst = Some((metrics, set.to_owned())),
+            (Ok(metrics), Some((so_far, worst_set))) => {
+                if so_far.merge(&metrics) {
+                    set.clone_into(worst_set);
+                }
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::{Error, PromptSet};
 /// The `__metadata__` key that says who computed the logits.
 pub(crate) const PRODUCER: &str = "producer";
 
-/// What our own reference writes under [`PRODUCER`]: such a file does not prove that the config was read rightly.
+/// What our own reference writes as `producer` into a golden file: such a file does not prove that the config was read rightly.
 pub const REFERENCE_PRODUCER: &str = "plansmith reference";
 
 /// Prompt sets with their logits.

@@ -44,7 +44,14 @@ impl Oracles<'_> {
             checked.extend(verify_against_golden(session, golden, None, OracleKind::Golden, tolerance, progress)?);
         }
         if let Some(Capture { golden, cache }) = capture {
-            checked.extend(verify_against_golden(session, golden, Some(cache), OracleKind::Reference, &tolerance.between_two_roundings(), progress)?);
+            checked.extend(verify_against_golden(
+                session,
+                golden,
+                Some(cache),
+                OracleKind::Reference,
+                &tolerance.between_two_roundings(),
+                progress,
+            )?);
         }
         Ok(checked)
     }

@@ -37,11 +37,11 @@ fn the_right_model_passes_every_check() {
     assert_eq!(checked.skipped, []);
     let names: Vec<_> = checked.checks.iter().map(|check| (check.name.name(), check.passed)).collect();
     assert_eq!(names, [("prefill", true), ("decode", true), ("padded", true), ("cache", true)]);
-    // 1 + 7 + 33 + 64 + 64 columns of single rows; 20 + 17 + 5 + 1 left-padded; 20 + 15 + 15 with holes.
-    assert_eq!(checked.checks[0].positions, 169 + 43 + 50);
-    // Second halves: 4 of 7, 17 of 33, 32 of 64, 32 of 160. The row of one token begins in the last column, so the left-padded set has
-    // none; of the columns 10..20 with holes 10 + 5 + 5 are attended.
-    assert_eq!(checked.checks[1].positions, 4 + 17 + 32 + 32 + 20);
+    // 1 + 7 + 33 + 64 + 64 columns of single rows; 20 + 17 + 10 + 5 left-padded; 20 + 15 + 15 with holes.
+    assert_eq!(checked.checks[0].positions, 169 + 52 + 50);
+    // Second halves: 4 of 7, 17 of 33, 32 of 64, 32 of 160; left-padded the four columns after the last row has begun; of the columns 10..20
+    // with holes 10 + 5 + 5 are attended.
+    assert_eq!(checked.checks[1].positions, 4 + 17 + 32 + 32 + 16 + 20);
     assert_eq!(checked.checks[3].positions, 50);
     assert!(checked.checks.iter().all(|check| check.max_rel < 1e-6), "{checked:?}");
 }
@@ -83,7 +83,7 @@ fn a_candidate_of_last_logits_is_compared_there() {
     let checked = checked.unwrap();
     // One a row: five single rows, four and three in the batches.
     assert_eq!((checked.checks[0].positions, checked.checks[0].passed), (12, true));
-    assert_eq!(checked.checks[1].positions, 4 + 17 + 32 + 32 + 20);
+    assert_eq!(checked.checks[1].positions, 4 + 17 + 32 + 32 + 16 + 20);
     assert!(checked.checks.iter().all(|check| check.passed), "{checked:?}");
     assert_eq!(noticed_by(last_only(Fault::IgnoresPadding), &prompts), ["prefill", "decode", "padded"]);
     assert_eq!(noticed_by(last_only(Fault::CacheOffByOne), &prompts), ["decode", "padded"]);
@@ -110,6 +110,20 @@ fn a_check_without_a_subject_is_said_not_to_apply() {
     let checked = checked.unwrap();
     assert_eq!(checked.checks.iter().map(|check| check.name.name()).collect::<Vec<_>>(), ["prefill"]);
     assert_eq!(checked.skipped.iter().map(|skipped| skipped.name.name()).collect::<Vec<_>>(), ["decode", "padded"]);
+}
+
+#[test]
+fn a_model_of_one_row_is_checked_one_row_at_a_time() {
+    let source = capture(&prompts());
+    let cache = Some(&source.cache);
+    let checked = verify_against_golden(&mut Toy::new(Fault::OneRow), &source.golden, cache, OracleKind::Reference, &fp32(), &mut |_| ());
+    let checked = checked.unwrap();
+    let counts: Vec<_> = checked.checks.iter().map(|check| (check.name.name(), check.positions, check.passed)).collect();
+    assert_eq!(counts, [("prefill", 169, true), ("decode", 85, true), ("padded", 52 + 50, true)]);
+    let skipped: Vec<_> = checked.skipped.iter().map(|skipped| skipped.name.name()).collect();
+    assert_eq!(skipped, ["prefill", "decode", "padded", "cache"]);
+    assert_eq!(checked.skipped[0].reason, "to set `left-padded` (4 rows for one), to set `inner-padded` (3 rows for one)");
+    assert_eq!(checked.skipped[3].reason, "to set `inner-padded` (3 rows for one)");
 }
 
 #[test]

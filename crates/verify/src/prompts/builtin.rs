@@ -51,9 +51,9 @@ impl Prompts {
     }
 }
 
-/// Four rows: full, three shorter, three quarters shorter, a single token.
+/// Four rows: full, an eighth, a half and three quarters shorter, so that each is under way when the last columns are decoded.
 fn left_padded(ids: &Ids, width: usize) -> Result<PromptSet, Error> {
-    let lengths = [width, width - width.div_ceil(8), width / 4, 1];
+    let lengths = [width, width - width.div_ceil(8), width / 2, width / 4];
     let mut input_ids = Vec::new();
     let mut mask = Vec::new();
     for (row, length) in lengths.into_iter().enumerate() {
@@ -123,7 +123,7 @@ mod tests {
         let set = |name: &str| prompts.sets().iter().find(|set| set.name() == name).unwrap().clone();
         assert_eq!(set("long").stored(), 64);
         let attended = |set: &PromptSet, row: usize| set.attention_mask()[row * 20..(row + 1) * 20].iter().sum::<i64>();
-        assert_eq!([0, 1, 2, 3].map(|row| attended(&set("left-padded"), row)), [20, 17, 5, 1]);
+        assert_eq!([0, 1, 2, 3].map(|row| attended(&set("left-padded"), row)), [20, 17, 10, 5]);
         assert_eq!([0, 1, 2].map(|row| attended(&set("inner-padded"), row)), [20, 15, 15]);
         assert_eq!(set("inner-padded").position_ids()[20 + 15], 10, "positions go on after the hole");
     }

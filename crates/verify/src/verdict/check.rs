@@ -139,7 +139,7 @@ impl Check {
     }
 }
 
-/// A check that did not apply.
+/// A check that did not apply, to all of the prompt sets or to those that `reason` names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Which check.

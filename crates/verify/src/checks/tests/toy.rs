@@ -28,6 +28,8 @@ pub(crate) enum Fault {
     CacheRowsShifted,
     /// Attends what comes later.
     NotCausal,
+    /// Takes one row only. No fault, but a limit.
+    OneRow,
     /// Fails at the second step.
     Fails,
 }
@@ -87,6 +89,9 @@ impl Session for Toy {
     }
 
     fn reset(&mut self, batch: usize) -> Result<(), SessionError> {
+        if self.fault == Fault::OneRow && batch > 1 {
+            return Err(SessionError::Batch(format!("{batch} rows for one")));
+        }
         if self.fault == Fault::StaleCache {
             let last = |rows: &[Vec<[f32; WIDTH]>]| rows.first().and_then(|row| row.last()).copied();
             self.stale = last(&self.keys).zip(last(&self.values));
