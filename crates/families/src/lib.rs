@@ -16,5 +16,5 @@ mod qwen3;
 
 pub use bind::Tensors;
 pub use error::Error;
-pub use registry::{Family, Loaded, Options, families, load};
+pub use registry::{Family, Loaded, Options, families, find_family, load};
 pub use spec::{Activation, Attention, DecoderSpec, Embedding, Head, HeadNorms, Layer, Linear, Mlp, Norm, Rope, Weight};

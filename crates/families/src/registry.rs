@@ -63,6 +63,14 @@ pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<
     Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec })
 }
 
+/// The family of a parsed `config.json`.
+///
+/// # Errors
+/// It is no config, or its family or architecture is not supported: names the nearest.
+pub fn find_family(config: &Value) -> Result<&'static Family, Error> {
+    find(config.as_object().ok_or_else(|| Error::NotAConfig("is not a JSON object".into()))?)
+}
+
 fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
     let Some(model_type) = map.get("model_type").and_then(Value::as_str) else {
         return Err(Error::NotAConfig("has no `model_type`".into()));

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use plansmith_checkpoint::Checkpoint;
-use plansmith_families::{Loaded, Options, Tensors, load};
+use plansmith_checkpoint::{Checkpoint, parse_json};
+use plansmith_families::{Loaded, Options, Tensors, find_family, load};
 use plansmith_files::Digest;
 use serde_json::Value;
 
@@ -26,6 +26,10 @@ impl Source {
     /// # Errors
     /// The files are broken, the config is not understood, or the two do not fit.
     pub fn open(folder: &Path, options: &Options) -> Result<Self, Error> {
+        // A family that nobody has written is the better news where weights are missing too.
+        if let Some(config) = plansmith_files::read(&folder.join("config.json")).ok().and_then(|text| parse_json::<Value>(&text).ok()) {
+            find_family(&config)?;
+        }
         let checkpoint = Checkpoint::open(folder)?;
         let config: Value = checkpoint.read_json("config.json")?;
         let config_digest = Digest::of(&checkpoint.read_bytes("config.json")?);

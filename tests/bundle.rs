@@ -1,0 +1,142 @@
+//! Pipelines and bundles, on a tiny checkpoint and without plans.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{case, copy_files, names, plansmith, text};
+
+struct Project {
+    folder: tempfile::TempDir,
+}
+
+impl Project {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        copy_files(&case("llama3_rope"), &folder.path().join("model"));
+        let project = Self { folder };
+        project.write("");
+        project
+    }
+
+    fn write(&self, more: &str) {
+        let text = format!(
+            "name: tiny\nsource: {{ checkpoint: model }}\nexport:\n  - {{ id: fp32 }}\n  - {{ id: fp16, dtype: fp16, logits: last }}\n\
+             output: dist/tiny\n{more}"
+        );
+        std::fs::write(self.pipeline(), text).unwrap();
+    }
+
+    fn pipeline(&self) -> PathBuf {
+        self.folder.path().join("pipeline.yaml")
+    }
+
+    fn bundle(&self) -> PathBuf {
+        self.folder.path().join("dist/tiny")
+    }
+}
+
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for name in names(folder) {
+        let path = folder.join(name);
+        if path.is_dir() { all.extend(files(&path)) } else { all.push(path) }
+    }
+    all
+}
+
+#[test]
+fn a_second_build_does_nothing_and_a_changed_one_only_what_changed() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let planned = plansmith(&["build", text(&pipeline), "--plan-only"]).exits(0);
+    assert_eq!(planned.stdout, "run    export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
+    let built = plansmith(&["build", text(&pipeline)]).exits(0);
+    assert!(built.stdout.contains("built: "), "{}", built.stdout);
+    let again = plansmith(&["build", text(&pipeline)]).exits(0);
+    assert!(again.stdout.starts_with("up to date: nothing changed, nothing to do"), "{}", again.stdout);
+    assert_eq!(again.stderr, "");
+    let planned = plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all", "--plan-only"]).exits(0);
+    assert_eq!(planned.stdout, "cached export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
+    plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all"]).exits(0);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}
+
+#[test]
+fn a_changed_byte_of_any_file_is_found_and_named() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let checked = plansmith(&["check", text(&project.bundle())]).exits(0);
+    let digest = checked.stdout.lines().last().unwrap().strip_prefix("manifest sha256 ").unwrap().to_owned();
+    plansmith(&["check", text(&project.bundle()), "--digest", &digest]).exits(0);
+    plansmith(&["check", text(&project.bundle()), "--digest", &"0".repeat(64)]).exits(2);
+    let all = files(&project.bundle());
+    assert!(all.len() >= 9, "{all:?}");
+    for path in all {
+        let original = std::fs::read(&path).unwrap();
+        for at in [0, original.len() / 2, original.len() - 1] {
+            let mut changed = original.clone();
+            changed[at] ^= 1;
+            std::fs::write(&path, changed).unwrap();
+            let run = plansmith(&["check", text(&project.bundle())]).exits(2);
+            assert!(run.stderr.contains(text(&path)), "{}: {}", path.display(), run.stderr);
+        }
+        std::fs::write(&path, original).unwrap();
+    }
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    std::fs::write(project.bundle().join("stray"), "x").unwrap();
+    assert!(plansmith(&["check", text(&project.bundle())]).exits(2).stderr.contains("stray"));
+}
+
+#[test]
+fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let before = std::fs::read(project.bundle().join("manifest.json")).unwrap();
+    let golden = case("tied_flag_but_two_different").join("golden.safetensors");
+    project.write(&format!("verify: {{ golden: {} }}\n", golden.display()));
+    let run = plansmith(&["build", text(&project.pipeline())]).exits(1);
+    assert!(run.stdout.contains("the last good bundle is untouched"), "{}", run.stdout);
+    assert_eq!(std::fs::read(project.bundle().join("manifest.json")).unwrap(), before);
+    let failed = project.folder.path().join("dist/tiny.failed");
+    assert!(failed.join("report.html").is_file() && failed.join("verdict.json").is_file());
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+}
+
+#[test]
+fn pins_and_mistakes_are_refused_by_name() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let refused = |set: &str, said: &str| {
+        let run = plansmith(&["build", text(&pipeline), "--set", set]).exits(2);
+        assert!(run.stderr.contains(said), "{set}: {}", run.stderr);
+        assert!(!project.bundle().exists());
+    };
+    refused(&format!("source.sha256={{ model.safetensors: {} }}", "0".repeat(64)), "model.safetensors");
+    refused("export.0.dtype=fp33", "fp33");
+    refused("export.0.compute=fp8", "fp8");
+    refused("source.chekpoint=x", "chekpoint");
+    let run = plansmith(&["build", text(&pipeline), "--stage", "exprot"]).exits(2);
+    assert!(run.stderr.contains("stages are export:fp32, export:fp16, verify, bundle"), "{}", run.stderr);
+    project.write("outptu: x\n");
+    let run = plansmith(&["build", text(&pipeline)]).exits(2);
+    assert!(
+        run.stderr.contains("pipeline.yaml:7:1: unknown field `outptu`") && run.stderr.contains("did you mean `output`?"),
+        "{}",
+        run.stderr
+    );
+}
+
+#[test]
+fn an_interrupted_build_goes_on_where_it_was() {
+    let project = Project::new();
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "export:fp32"]).exits(0);
+    assert!(run.stdout.contains("stages up to export:fp32 are done"), "{}", run.stdout);
+    assert!(!project.bundle().exists());
+    let planned = plansmith(&["build", text(&project.pipeline()), "--plan-only"]).exits(0);
+    assert!(planned.stdout.starts_with("cached export:fp32\nrun    export:fp16"), "{}", planned.stdout);
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+    assert!(plansmith(&["run", text(&project.bundle()), "--prompt", "x"]).exits(2).stderr.contains("tokenizer.json"));
+}
