@@ -147,6 +147,7 @@ fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<Expor
     let from = tensorrt_variant(inputs, exports, named)?;
     let paths = WorkerPaths::find(engine.flavor, inputs.lookup)?;
     let library = Worker::spawn(&paths)?.greeting().library.clone();
+    let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
     let mut stages = Vec::new();
     for &architecture in &engine.architectures {
@@ -157,8 +158,9 @@ fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<Expor
             hasher.field(exports[from].key.to_string().as_bytes());
             hasher.field(architecture.name().as_bytes());
             hasher.field(format!("{profile:?}").as_bytes());
-            for file in [&library.core, &library.parser] {
-                hasher.field(file.sha256.to_string().as_bytes());
+            // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
+            for sha256 in [library.core.sha256, library.parser.sha256, worker] {
+                hasher.field(sha256.to_string().as_bytes());
             }
             let path = format!("{folder}/{}/{}.plan", architecture.name(), profile.name());
             stages.push(PlanStage { from, architecture, profile, path, paths: paths.clone(), key: hasher.finish() });

@@ -67,7 +67,10 @@ impl Task<'_> {
         let head_dim = self.attention.head_dim as usize;
         let past = self.batch.total() - self.batch.sequence;
         let columns = past + self.first + self.count;
-        let queries: Vec<f32> = (0..self.count).flat_map(|index| &self.query[self.start(index)..][..head_dim]).copied().collect();
+        let mut queries = Vec::with_capacity(self.count * head_dim);
+        for index in 0..self.count {
+            queries.extend_from_slice(&self.query[self.start(index)..][..head_dim]);
+        }
 
         let mut scores = vec![0.0; self.count * columns];
         let key = MatRef::from_row_major_slice(&self.cache.key[..columns * head_dim], columns, head_dim);

@@ -11,7 +11,7 @@ use crate::weights::{Matrix, Weights};
 
 /// Up to this many tokens reading the weights takes longer than multiplying them, and dot products read them once and in order.
 const FEW_TOKENS: usize = 4;
-/// Fewer tokens than this are not worth a thread of their own, which packs the weights once more.
+/// Fewer rows of weights than this are not worth a thread of their own.
 const FEWEST_SHARED: usize = 32;
 /// Elements of a block of weights: 16 MiB of fp32.
 const BLOCK: usize = 1 << 22;
@@ -42,14 +42,14 @@ pub(crate) fn add(x: &mut [f32], y: &[f32]) {
 fn by_products(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (out, columns) = (matrix.row_count(), matrix.column_count());
     let mut y = vec![0.0; tokens * out];
-    let share = tokens.div_ceil(rayon::current_num_threads()).max(FEWEST_SHARED);
+    let x = MatRef::from_row_major_slice(x, tokens, columns);
     for_each_block(matrix, |range| {
         let rows = matrix.rows(range.clone());
-        let block = MatRef::from_row_major_slice(&rows, range.len(), columns).transpose();
-        y.par_chunks_mut(share * out).zip(x.par_chunks(share * columns)).for_each(|(y, x)| {
-            let tokens = x.len() / columns;
-            let target = MatMut::from_row_major_slice_mut(y, tokens, out).subcols_mut(range.start, range.len());
-            matmul(target, Accum::Replace, MatRef::from_row_major_slice(x, tokens, columns), block, 1.0, Par::Seq);
+        let share = range.len().div_ceil(rayon::current_num_threads()).max(FEWEST_SHARED);
+        let target = MatMut::from_row_major_slice_mut(&mut y, tokens, out).subcols_mut(range.start, range.len());
+        target.par_col_chunks_mut(share).zip(rows.par_chunks(share * columns)).for_each(|(target, rows)| {
+            let weight = MatRef::from_row_major_slice(rows, rows.len() / columns, columns);
+            matmul(target, Accum::Replace, x, weight.transpose(), 1.0, Par::Seq);
         });
     });
     y

@@ -65,6 +65,11 @@ impl Reference {
         if let Some(position) = positions.iter().find(|&&position| position >= batch.sequence) {
             return Err(SessionError::Batch(format!("logits are asked for at position {position}; the step has {}", batch.sequence)));
         }
+        // From inside the pool a parallel loop begins on this very thread; from outside each would wake the pool and be woken by it.
+        Ok(rayon::scope(|_| self.execute(batch, positions)))
+    }
+
+    fn execute(&mut self, batch: &Batch, positions: &[usize]) -> Logits {
         let mut x = self.embed(&batch.input_ids);
         let rotations: Vec<_> = self.spec.ropes.iter().map(|rope| Rotation::new(rope, &batch.position_ids)).collect();
         for ((layer, cache), range) in self.spec.layers.iter().zip(&mut self.layers).zip(&mut self.ranges) {
@@ -78,12 +83,15 @@ impl Reference {
         self.past += batch.sequence;
 
         let width = self.spec.hidden_size as usize;
-        let at = |row: usize, position: usize| &x[(row * batch.sequence + position) * width..][..width];
-        let mut last: Vec<f32> =
-            (0..batch.batch).flat_map(|row| positions.iter().flat_map(move |&position| at(row, position))).copied().collect();
+        let mut last = Vec::with_capacity(batch.batch * positions.len() * width);
+        for row in 0..batch.batch {
+            for position in positions {
+                last.extend_from_slice(&x[(row * batch.sequence + position) * width..][..width]);
+            }
+        }
         rms_in_place(&self.weights, &self.spec.final_norm, &mut last);
         let data = if last.is_empty() { last } else { linear(&self.weights, &self.spec.head.linear, &last) };
-        Ok(Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data })
+        Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }
     }
 
     fn check(&self, batch: &Batch) -> Result<(), SessionError> {

@@ -62,7 +62,7 @@ impl Peers {
 
 fn install(python: &Python, folder: &Path) -> Result<(), Error> {
     let list = places::root().join("tools/peers/requirements.txt");
-    println!("getting mobius-onnx, onnxruntime-genai, torch and transformers (about 3 GB) into {}", folder.display());
+    println!("getting mobius-onnx, onnxruntime-genai, torch and transformers (3 GB to download, 5 GB on disk) into {}", folder.display());
     println!("  each under its own licence; the texts will lie in {}/*.dist-info", folder.display());
     let beside = TempFolder::beside(folder)?;
     let pip = python
