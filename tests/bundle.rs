@@ -140,3 +140,18 @@ fn an_interrupted_build_goes_on_where_it_was() {
     assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
     assert!(plansmith(&["run", text(&project.bundle()), "--prompt", "x"]).exits(2).stderr.contains("tokenizer.json"));
 }
+
+#[test]
+fn a_bundle_is_verified_without_its_source() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    std::fs::remove_dir_all(project.folder.path().join("model")).unwrap();
+    let run = plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(0);
+    assert!(run.stdout.contains("onnx/model.onnx on rten") && run.stdout.contains("onnx/model_fp16.onnx on rten"), "{}", run.stdout);
+    let weights = project.bundle().join("onnx/model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    // The high byte of the last weight: its sign and most of its exponent.
+    *bytes.last_mut().unwrap() ^= 0xc0;
+    std::fs::write(&weights, bytes).unwrap();
+    plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(1);
+}

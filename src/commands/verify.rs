@@ -3,11 +3,13 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
+use indicatif::ProgressBar;
 use plansmith_lowering::{Float, Source, Target, lower};
-use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, audit_source};
+use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_verify::{Prompts, Verdict};
 
+use super::engine::lookup;
 use super::export::options;
 use crate::args::{Tools, Verify};
 use crate::exit::{Failure, Outcome};
@@ -15,27 +17,20 @@ use crate::output::Output;
 use crate::text::TextModel;
 
 pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
-    if args.bundle.is_some() {
-        return Err(
-            Failure::new("--bundle is not implemented yet").hint("verify against the source checkpoint, or `plansmith check` the bundle")
-        );
+    let runtimes = args.runtime.iter().map(|name| name.parse()).collect::<Result<Vec<RuntimeKind>, _>>()?;
+    let (mut graphs, plans) = candidates(args)?;
+    if let Some(bundle) = &args.bundle {
+        return by_bundle(args, bundle, graphs, plans, &runtimes, output);
     }
     let Some(folder) = &args.source else {
         return Err(Failure::new("no source was given").hint("plansmith verify CHECKPOINT"));
     };
     let source = Source::open(folder, &options(&args.config))?;
-    let runtimes = args.runtime.iter().map(|name| name.parse()).collect::<Result<Vec<RuntimeKind>, _>>()?;
 
     let bar = output.bytes_bar("hashing", source.checkpoint.files().iter().map(|file| file.size).sum());
     let audit = audit_source(&source, &|done| bar.set_position(done))?;
     bar.finish_and_clear();
 
-    let mut graphs = Vec::new();
-    for path in &args.onnx {
-        graphs.push(GraphCandidate::file(path, &path.display().to_string())?);
-    }
-    let plans: Vec<PlanCandidate> =
-        args.plan.iter().map(|path| PlanCandidate { name: path.display().to_string(), path: path.clone() }).collect();
     if graphs.is_empty() && plans.is_empty() {
         graphs.push(in_memory(&source)?);
     }
@@ -55,15 +50,46 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             prompts_origin: &origin,
             keep: None,
             open: &open_options(&args.tools),
+            lookup: &lookup(&args.tools),
         },
         &audit,
-        &mut |progress| {
-            if let Progress::Check { what, check, set } = progress {
-                output.detail(format!("{what}: {check} of {set}"));
-                spinner.inc(1);
-            }
-        },
+        &mut |progress| show(&progress, &spinner, output),
     )?;
+    spinner.finish_and_clear();
+    conclude(&verdict, args, output)
+}
+
+fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
+    if let Progress::Check { what, check, set } = progress {
+        output.detail(format!("{what}: {check} of {set}"));
+        spinner.inc(1);
+    }
+}
+
+/// The graphs and plans that flags name.
+fn candidates(args: &Verify) -> Result<(Vec<GraphCandidate>, Vec<PlanCandidate>), Failure> {
+    let graph = |path: &PathBuf| GraphCandidate::file(path, &path.display().to_string());
+    let plan = |path: &PathBuf| PlanCandidate { name: path.display().to_string(), path: path.clone() };
+    Ok((args.onnx.iter().map(graph).collect::<Result<_, _>>()?, args.plan.iter().map(plan).collect()))
+}
+
+/// Without the source: the bundle's own logits are the oracle.
+fn by_bundle(
+    args: &Verify,
+    bundle: &Path,
+    graphs: Vec<GraphCandidate>,
+    plans: Vec<PlanCandidate>,
+    runtimes: &[RuntimeKind],
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    if args.source.is_some() || args.golden.is_some() || args.prompts.is_some() {
+        return Err(Failure::new("--bundle takes source, oracle and prompts from the bundle")
+            .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));
+    }
+    let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
+    let spinner = output.steps_bar("verifying", 0);
+    let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
+    let verdict = assess_bundle(bundle, artifacts, runtimes, &open, &lookup, &mut |progress| show(&progress, &spinner, output))?;
     spinner.finish_and_clear();
     conclude(&verdict, args, output)
 }

@@ -1,99 +1,23 @@
 //! Graphs and plans against their source: where reference, runtimes and verify meet.
 
-use std::path::{Path, PathBuf};
-
-use half::f16;
+use std::path::Path;
 
 use plansmith_checkpoint::{Audit, Scan, audit, cache_folder};
-use plansmith_engine::{PlanCheck, check_plan, manifest_path};
-use plansmith_files::{Digest, sha256_file};
+use plansmith_engine::Lookup;
+use plansmith_files::sha256_file;
 use plansmith_lowering::{Source, audit_initializers};
-use plansmith_onnx::{ExternalData, ModelProto, dtype, encode};
-use plansmith_reference::{LayerRange, Reference};
-use plansmith_runtime::{GraphSource, OpenOptions, RuntimeKind, load};
+use plansmith_reference::Reference;
+use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    Candidate, CandidateFacts, CandidateVerdict, Capture, CheckName, Evidence, FirstDivergence, Golden, GoldenFacts, Keep, OracleAgreement,
-    Oracles, Outcome, Precision, PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Tolerance, Verdict,
+    Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, OracleAgreement, Oracles, PromptFacts, Prompts, REFERENCE_PRODUCER,
+    SourceFacts, Verdict,
 };
 
 use crate::Error;
-
-/// A graph to be checked.
-#[derive(Debug)]
-pub struct GraphCandidate {
-    /// What the verdict calls it.
-    pub name: String,
-    /// The graph.
-    pub model: ModelProto,
-    /// Where it is on disk; `None` for one in memory.
-    pub path: Option<PathBuf>,
-    /// Where its external data lies.
-    pub folder: PathBuf,
-    /// SHA-256 of its bytes.
-    pub sha256: Digest,
-}
-
-impl GraphCandidate {
-    /// A graph on disk.
-    ///
-    /// # Errors
-    /// It cannot be read or is no ONNX graph.
-    pub fn file(path: &Path, name: &str) -> Result<Self, Error> {
-        let model = plansmith_onnx::load(path)?;
-        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-        Ok(Self { name: name.to_owned(), model, path: Some(path.to_owned()), folder, sha256: sha256_file(path)? })
-    }
-
-    /// A graph that is nowhere on disk, whose weights lie in `folder`.
-    pub fn memory(model: ModelProto, folder: &Path, name: &str) -> Self {
-        let sha256 = Digest::of(&encode(&model));
-        Self { name: name.to_owned(), model, path: None, folder: folder.to_owned(), sha256 }
-    }
-
-    fn source(&self) -> GraphSource<'_> {
-        match &self.path {
-            Some(path) => GraphSource::File(path),
-            None => GraphSource::Memory { model: &self.model, folder: &self.folder },
-        }
-    }
-
-    /// Whether plansmith wrote it: then every initializer that bears a tensor's name must hold that tensor.
-    fn is_ours(&self) -> bool {
-        self.model.metadata_props.iter().any(|entry| entry.key() == "plansmith.version")
-    }
-
-    /// What it says it computes in: the dtype of its cache, fp32 where it has none.
-    fn compute(&self) -> DType {
-        let inputs = plansmith_onnx::signature(&self.model).map(|signature| signature.inputs).unwrap_or_default();
-        let cache = inputs.iter().find(|input| input.name.starts_with("past_key_values."));
-        cache.map_or(DType::F32, |input| input.dtype)
-    }
-
-    /// The dtype that most bytes of its stored tensors have.
-    fn storage(&self) -> DType {
-        let mut bytes: Vec<(DType, u64)> = Vec::new();
-        for tensor in plansmith_onnx::tensors(&self.model) {
-            let Some(dtype) = dtype(tensor.data_type()) else { continue };
-            let external = ExternalData::of(tensor).ok().flatten().and_then(|data| data.length);
-            let size = external.unwrap_or(tensor.raw_data().len() as u64);
-            match bytes.iter_mut().find(|entry| entry.0 == dtype) {
-                Some(entry) => entry.1 += size,
-                None => bytes.push((dtype, size)),
-            }
-        }
-        bytes.into_iter().max_by_key(|entry| entry.1).map_or(DType::F32, |entry| entry.0)
-    }
-}
-
-/// A plan to be checked.
-#[derive(Debug)]
-pub struct PlanCandidate {
-    /// What the verdict calls it.
-    pub name: String,
-    /// The plan; its manifest lies beside it.
-    pub path: PathBuf,
-}
+use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::judge::{Judge, first_overflow, unlike_its_source};
+use crate::manifest::{GraphRecord, Manifest, PlanRecord};
 
 /// Whose logits count besides the reference's, and for which prompts.
 #[derive(Debug)]
@@ -120,6 +44,8 @@ pub struct Assessment<'a> {
     pub keep: Option<&'a Path>,
     /// How runtimes are opened.
     pub open: &'a OpenOptions,
+    /// Where the worker that runs plans is.
+    pub lookup: &'a Lookup,
 }
 
 /// Where an assessment stands.
@@ -185,47 +111,18 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         Some((golden, _)) => Oracles::Both(golden, &capture),
         None => Oracles::Reference(&capture),
     };
+    let stored = assessment.source.checkpoint.get(&spec.embedding.weight.name).map_or(DType::F32, |tensor| tensor.dtype);
+    let judge = Judge { oracles, stored, overflow, open: assessment.open, lookup: assessment.lookup };
     let mut verdicts = Vec::new();
     for graph in assessment.graphs {
-        let audit = if graph.is_ours() { audit_initializers(&graph.model, &graph.folder, assessment.source).map(drop) } else { Ok(()) };
-        for &runtime in assessment.runtimes {
-            let what = format!("{} on {runtime}", graph.name);
-            let facts = |compute| CandidateFacts {
-                path: graph.name.clone(),
-                sha256: graph.sha256,
-                runtime: runtime.to_string(),
-                storage: graph.storage(),
-                compute,
-            };
-            if let Err(error) = &audit {
-                let failed = CandidateVerdict::failed(facts(graph.storage()), format!("static audit: {error}"));
-                verdicts.push(CandidateVerdict { verdict: Outcome::Disagree, ..failed });
-                continue;
-            }
-            let mut loaded = load(runtime, graph.source(), assessment.open)?;
-            let facts = facts(loaded.facts.compute);
-            let declared = graph.compute();
-            let verdict = match tolerance(assessment.source, &facts) {
-                Err(problem) => CandidateVerdict::failed(facts, problem),
-                Ok(tolerance) => {
-                    let candidate = Candidate { session: &mut *loaded.session, facts };
-                    oracles.judge(candidate, &tolerance, &mut |inner| checking(&what, inner, progress))
-                }
-            };
-            verdicts.push(match &overflow {
-                Some((divergence, problem)) if declared == DType::F16 && verdict.verdict == Outcome::Agree => CandidateVerdict {
-                    verdict: Outcome::Disagree,
-                    reason: Some(problem.clone()),
-                    first_divergence: Some(divergence.clone()),
-                    ..verdict
-                },
-                _ => verdict,
-            });
+        let ours = graph.is_ours();
+        let audit = if ours { audit_initializers(&graph.model, &graph.folder, assessment.source).map(drop) } else { Ok(()) };
+        match audit {
+            Ok(()) => verdicts.extend(judge.graph(graph, assessment.runtimes, progress)?),
+            Err(error) => verdicts.extend(assessment.runtimes.iter().map(|&runtime| unlike_its_source(graph, runtime, &error))),
         }
     }
-    for plan in assessment.plans {
-        verdicts.push(judge_plan(plan)?);
-    }
+    verdicts.extend(judge.plans(assessment.plans, progress)?);
 
     let evidence = match (golden, agreement) {
         (Some((_, facts)), Some(agreement)) => Evidence::Both(facts, prompts, agreement),
@@ -246,35 +143,39 @@ fn read_golden(path: &Path, vocab: u64, max_positions: u64) -> Result<(Golden, G
     Ok((golden, GoldenFacts { path: path.display().to_string(), sha256: sha256_file(path)?, producer }))
 }
 
-fn tolerance(source: &Source, facts: &CandidateFacts) -> Result<Tolerance, String> {
-    let stored = source.checkpoint.get(&source.loaded.spec.embedding.weight.name).map_or(DType::F32, |tensor| tensor.dtype);
-    Ok(Tolerance::of(Precision::between(stored, facts.storage, facts.compute)?))
-}
-
-/// The first block whose activations no fp16 number holds. A runtime that widens fp16 (rten always, ONNX Runtime on CPUs in most
-/// operators) does not show it; a GPU does.
-fn first_overflow(ranges: &[LayerRange]) -> Option<(FirstDivergence, String)> {
-    let limit = f16::MAX.to_f32();
-    let (layer, (block, value)) = ranges.iter().enumerate().find_map(|(layer, range)| Some((layer, range.beyond(limit)?)))?;
-    let problem = format!(
-        "layer {layer}, {block}: activations reach {value:.3e} in the reference, beyond fp16's {limit}: the graph computes in fp16 and \
-         gives infinity there on hardware that does; export it with --compute fp32 or bf16"
-    );
-    Some((FirstDivergence { layer, block: block.to_owned() }, problem))
-}
-
-/// What can be said of a plan on this host: its structure, its header against its manifest, its hash.
-fn judge_plan(plan: &PlanCandidate) -> Result<CandidateVerdict, Error> {
-    let PlanCheck { manifest, checked } = check_plan(&plan.path, &manifest_path(&plan.path))?;
-    let cache = manifest.inputs.iter().find(|input| input.name.starts_with("past_key_values."));
-    let compute = cache.map_or(DType::F32, |input| input.dtype);
-    let facts = CandidateFacts {
-        path: plan.name.clone(),
-        sha256: manifest.plan.sha256,
-        runtime: RuntimeKind::TensorRt.to_string(),
-        storage: compute,
-        compute,
+/// The artifacts of a bundle, or those given, against the logits that it holds: no source, no reference.
+///
+/// # Errors
+/// The bundle's manifest or golden cannot be read, or a runtime is missing.
+pub fn assess_bundle(
+    bundle: &Path,
+    artifacts: Option<(Vec<GraphCandidate>, Vec<PlanCandidate>)>,
+    runtimes: &[RuntimeKind],
+    open: &OpenOptions,
+    lookup: &Lookup,
+    progress: &mut dyn FnMut(Progress<'_>),
+) -> Result<Verdict, Error> {
+    let (manifest, _) = Manifest::read(bundle)?;
+    let path = bundle.join("golden.safetensors");
+    let golden = Golden::open(&path)?;
+    let facts =
+        GoldenFacts { path: path.display().to_string(), sha256: sha256_file(&path)?, producer: golden.producer().map(str::to_owned) };
+    let (graphs, plans) = match artifacts {
+        Some(artifacts) => artifacts,
+        None => {
+            let graph = |record: &GraphRecord| GraphCandidate::file(&bundle.join(&record.path), &record.path);
+            let plan = |record: &PlanRecord| PlanCandidate { name: record.path.clone(), path: bundle.join(&record.path) };
+            (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, manifest.plans.iter().map(plan).collect())
+        }
     };
-    let reason = format!("plans are not executed without a GPU of their architecture; checked: {}", checked.join("; "));
-    Ok(CandidateVerdict::not_executed(facts, reason))
+    let untouched = manifest.graphs.iter().find(|graph| graph.target.storage.is_none());
+    let stored = untouched.map_or(DType::F32, |graph| graph.storage.dtype());
+    let judge = Judge { oracles: Oracles::Golden(&golden), stored, overflow: None, open, lookup };
+    let mut verdicts = Vec::new();
+    for graph in &graphs {
+        verdicts.extend(judge.graph(graph, runtimes, progress)?);
+    }
+    verdicts.extend(judge.plans(&plans, progress)?);
+    let source = SourceFacts { path: manifest.source.checkpoint, revision: manifest.source.revision, sha256: manifest.source.sha256 };
+    Ok(Verdict::conclude(source, Evidence::Golden(facts), verdicts))
 }

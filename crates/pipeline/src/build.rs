@@ -10,7 +10,8 @@ use plansmith_lowering::{Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, GraphCandidate, PlanCandidate, assess, audit_source};
+use crate::assess::{Assessment, assess, audit_source};
+use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::file::{PipelineFile, Prompts as PromptsSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
@@ -344,6 +345,7 @@ impl Run<'_> {
                 prompts_origin: &prepared.prompts_origin,
                 keep: prepared.golden.is_none().then_some(oracle.as_path()),
                 open: self.options.open,
+                lookup: self.options.lookup,
             },
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),

@@ -2,17 +2,20 @@
 
 mod assess;
 mod build;
+mod candidates;
 mod check;
 mod error;
 mod file;
+mod judge;
 mod manifest;
 mod parse;
 mod stages;
 mod store;
 mod text;
 
-pub use assess::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, audit_source};
+pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source};
 pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, plan};
+pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Checked, check_bundle};
 pub use error::Error;
 pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec};

@@ -1,0 +1,86 @@
+//! What is checked: graphs and plans.
+
+use std::path::{Path, PathBuf};
+
+use plansmith_files::{Digest, sha256_file};
+use plansmith_onnx::{ExternalData, ModelProto, dtype, encode};
+use plansmith_runtime::GraphSource;
+use plansmith_tensor::DType;
+
+use crate::Error;
+
+/// A graph to be checked.
+#[derive(Debug)]
+pub struct GraphCandidate {
+    /// What the verdict calls it.
+    pub name: String,
+    /// The graph.
+    pub model: ModelProto,
+    /// Where it is on disk; `None` for one in memory.
+    pub path: Option<PathBuf>,
+    /// Where its external data lies.
+    pub folder: PathBuf,
+    /// SHA-256 of its bytes.
+    pub sha256: Digest,
+}
+
+impl GraphCandidate {
+    /// A graph on disk.
+    ///
+    /// # Errors
+    /// It cannot be read or is no ONNX graph.
+    pub fn file(path: &Path, name: &str) -> Result<Self, Error> {
+        let model = plansmith_onnx::load(path)?;
+        let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        Ok(Self { name: name.to_owned(), model, path: Some(path.to_owned()), folder, sha256: sha256_file(path)? })
+    }
+
+    /// A graph that is nowhere on disk, whose weights lie in `folder`.
+    pub fn memory(model: ModelProto, folder: &Path, name: &str) -> Self {
+        let sha256 = Digest::of(&encode(&model));
+        Self { name: name.to_owned(), model, path: None, folder: folder.to_owned(), sha256 }
+    }
+
+    pub(crate) fn source(&self) -> GraphSource<'_> {
+        match &self.path {
+            Some(path) => GraphSource::File(path),
+            None => GraphSource::Memory { model: &self.model, folder: &self.folder },
+        }
+    }
+
+    /// Whether plansmith wrote it: then every initializer that bears a tensor's name must hold that tensor.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.model.metadata_props.iter().any(|entry| entry.key() == "plansmith.version")
+    }
+
+    /// What it says it computes in: the dtype of its cache, fp32 where it has none.
+    pub(crate) fn compute(&self) -> DType {
+        let inputs = plansmith_onnx::signature(&self.model).map(|signature| signature.inputs).unwrap_or_default();
+        let cache = inputs.iter().find(|input| input.name.starts_with("past_key_values."));
+        cache.map_or(DType::F32, |input| input.dtype)
+    }
+
+    /// The dtype that most bytes of its stored tensors have.
+    pub(crate) fn storage(&self) -> DType {
+        let mut bytes: Vec<(DType, u64)> = Vec::new();
+        for tensor in plansmith_onnx::tensors(&self.model) {
+            let Some(dtype) = dtype(tensor.data_type()) else { continue };
+            let external = ExternalData::of(tensor).ok().flatten().and_then(|data| data.length);
+            let size = external.unwrap_or(tensor.raw_data().len() as u64);
+            match bytes.iter_mut().find(|entry| entry.0 == dtype) {
+                Some(entry) => entry.1 += size,
+                None => bytes.push((dtype, size)),
+            }
+        }
+        bytes.into_iter().max_by_key(|entry| entry.1).map_or(DType::F32, |entry| entry.0)
+    }
+}
+
+/// A plan to be checked.
+#[derive(Debug)]
+pub struct PlanCandidate {
+    /// What the verdict calls it.
+    pub name: String,
+    /// The plan; its manifest lies beside it.
+    pub path: PathBuf,
+}

@@ -1,0 +1,144 @@
+//! One candidate after another against the oracles.
+
+use std::path::{Path, PathBuf};
+
+use half::f16;
+use plansmith_engine::{Flavor, Lookup, PlanCheck, PlanManifest, WorkerPaths, check_plan, manifest_path};
+use plansmith_reference::LayerRange;
+use plansmith_runtime::{OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
+use plansmith_tensor::DType;
+use plansmith_verify::{Candidate, CandidateFacts, CandidateVerdict, FirstDivergence, Oracles, Outcome, Precision, Tolerance};
+
+use crate::Error;
+use crate::assess::Progress;
+use crate::candidates::{GraphCandidate, PlanCandidate};
+
+/// Who speaks for the source, and how candidates are executed.
+pub(crate) struct Judge<'a> {
+    pub(crate) oracles: Oracles<'a>,
+    /// How the source's weights are stored.
+    pub(crate) stored: DType,
+    /// The first block that leaves fp16's range, and the sentence about it.
+    pub(crate) overflow: Option<(FirstDivergence, String)>,
+    pub(crate) open: &'a OpenOptions,
+    pub(crate) lookup: &'a Lookup,
+}
+
+impl Judge<'_> {
+    /// A graph on each runtime.
+    pub(crate) fn graph(
+        &self,
+        graph: &GraphCandidate,
+        runtimes: &[RuntimeKind],
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Vec<CandidateVerdict>, Error> {
+        let mut verdicts = Vec::new();
+        for &runtime in runtimes {
+            let mut loaded = load(runtime, graph.source(), self.open)?;
+            let facts = graph_facts(graph, runtime, loaded.facts.compute);
+            let what = format!("{} on {runtime}", graph.name);
+            let verdict = self.judge(Candidate { session: &mut *loaded.session, facts }, &what, progress);
+            verdicts.push(match &self.overflow {
+                Some((divergence, problem)) if graph.compute() == DType::F16 && verdict.verdict == Outcome::Agree => CandidateVerdict {
+                    verdict: Outcome::Disagree,
+                    reason: Some(problem.clone()),
+                    first_divergence: Some(divergence.clone()),
+                    ..verdict
+                },
+                _ => verdict,
+            });
+        }
+        Ok(verdicts)
+    }
+
+    fn judge(&self, candidate: Candidate<'_>, what: &str, progress: &mut dyn FnMut(Progress<'_>)) -> CandidateVerdict {
+        match Precision::between(self.stored, candidate.facts.storage, candidate.facts.compute) {
+            Err(problem) => CandidateVerdict::failed(candidate.facts, problem),
+            Ok(precision) => self.oracles.judge(candidate, &Tolerance::of(precision), &mut |inner| {
+                progress(Progress::Check { what, check: inner.check, set: inner.set });
+            }),
+        }
+    }
+
+    /// Plans, those of one folder together: a prefill plan and a decode plan of one architecture serve one cache.
+    pub(crate) fn plans(&self, plans: &[PlanCandidate], progress: &mut dyn FnMut(Progress<'_>)) -> Result<Vec<CandidateVerdict>, Error> {
+        let mut folders: Vec<&Path> = Vec::new();
+        for plan in plans {
+            let folder = folder_of(plan);
+            if !folders.contains(&folder) {
+                folders.push(folder);
+            }
+        }
+        let mut verdicts = Vec::new();
+        for folder in folders {
+            let together: Vec<&PlanCandidate> = plans.iter().filter(|plan| folder_of(plan) == folder).collect();
+            verdicts.extend(self.plans_of_one_folder(&together, progress)?);
+        }
+        Ok(verdicts)
+    }
+
+    fn plans_of_one_folder(
+        &self,
+        plans: &[&PlanCandidate],
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Vec<CandidateVerdict>, Error> {
+        let checks = plans.iter().map(|plan| check_plan(&plan.path, &manifest_path(&plan.path))).collect::<Result<Vec<_>, _>>()?;
+        let facts: Vec<CandidateFacts> = plans.iter().zip(&checks).map(|(plan, check)| plan_facts(plan, &check.manifest)).collect();
+        let not_executed = |why: &str, more: &[String]| {
+            let verdict = |(facts, check): (&CandidateFacts, &PlanCheck)| {
+                let checked = [&check.checked, more].concat().join("; ");
+                CandidateVerdict::not_executed(facts.clone(), format!("{why}; checked: {checked}"))
+            };
+            facts.iter().zip(&checks).map(verdict).collect()
+        };
+        let paths = match WorkerPaths::find(Flavor::Rtx, self.lookup) {
+            Ok(paths) => paths,
+            Err(error) => return Ok(not_executed(&format!("there is no worker to run it: {error}"), &[])),
+        };
+        let files: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
+        let mut loaded = match open_plans(&paths, &files) {
+            Ok(OpenedPlans::Session(loaded)) => loaded,
+            Ok(OpenedPlans::NotExecuted(reason)) => return Ok(not_executed(&reason.why, &reason.checked)),
+            Err(error) => return Ok(facts.into_iter().map(|facts| CandidateVerdict::failed(facts, error.to_string())).collect()),
+        };
+        let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
+        let what = format!("{} on tensorrt", names.join(" and "));
+        let Some(first) = facts.first().cloned() else { return Ok(Vec::new()) };
+        let judged = self.judge(Candidate { session: &mut *loaded.session, facts: first }, &what, progress);
+        Ok(facts.into_iter().map(|facts| CandidateVerdict { facts, ..judged.clone() }).collect())
+    }
+}
+
+fn folder_of(plan: &PlanCandidate) -> &Path {
+    plan.path.parent().unwrap_or(Path::new(""))
+}
+
+fn graph_facts(graph: &GraphCandidate, runtime: RuntimeKind, compute: DType) -> CandidateFacts {
+    let (path, runtime) = (graph.name.clone(), runtime.to_string());
+    CandidateFacts { path, sha256: graph.sha256, runtime, storage: graph.storage(), compute }
+}
+
+fn plan_facts(plan: &PlanCandidate, manifest: &PlanManifest) -> CandidateFacts {
+    let cache = manifest.inputs.iter().find(|input| input.name.starts_with("past_key_values."));
+    let compute = cache.map_or(DType::F32, |input| input.dtype);
+    let (path, runtime) = (plan.name.clone(), RuntimeKind::TensorRt.to_string());
+    CandidateFacts { path, sha256: manifest.plan.sha256, runtime, storage: compute, compute }
+}
+
+/// The verdict on a graph of ours that does not hold its source's weights: nothing more need be run.
+pub(crate) fn unlike_its_source(graph: &GraphCandidate, runtime: RuntimeKind, error: &plansmith_lowering::Error) -> CandidateVerdict {
+    let facts = graph_facts(graph, runtime, graph.compute());
+    CandidateVerdict { verdict: Outcome::Disagree, ..CandidateVerdict::failed(facts, format!("static audit: {error}")) }
+}
+
+/// The first block whose activations no fp16 number holds. A runtime that widens fp16 (rten always, ONNX Runtime on CPUs in most
+/// operators) does not show it; a GPU does.
+pub(crate) fn first_overflow(ranges: &[LayerRange]) -> Option<(FirstDivergence, String)> {
+    let limit = f16::MAX.to_f32();
+    let (layer, (block, value)) = ranges.iter().enumerate().find_map(|(layer, range)| Some((layer, range.beyond(limit)?)))?;
+    let problem = format!(
+        "layer {layer}, {block}: activations reach {value:.3e} in the reference, beyond fp16's {limit}: the graph computes in fp16 and \
+         gives infinity there on hardware that does; export it with --compute fp32 or bf16"
+    );
+    Some((FirstDivergence { layer, block: block.to_owned() }, problem))
+}
