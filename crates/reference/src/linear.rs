@@ -1,7 +1,5 @@
 //! Matrix products with stored weights.
 
-use std::ops::Range;
-
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use plansmith_families::Linear;
@@ -11,12 +9,14 @@ use crate::weights::{Matrix, Weights};
 
 /// Up to this many tokens reading the weights takes longer than multiplying them, and dot products read them once and in order.
 const FEW_TOKENS: usize = 4;
-/// Fewer rows of weights than this are not worth a thread of their own.
-const FEWEST_SHARED: usize = 32;
-/// Elements of a block of weights: 16 MiB of fp32.
-const BLOCK: usize = 1 << 22;
-/// Elements of the weights of one task of dot products: 64 KiB of fp32.
-const TASK: usize = 1 << 14;
+/// Elements of the weights of one task of dot products: 1 MiB of fp32.
+const DOTS: usize = 1 << 18;
+/// Elements of the weights of one task of matrix products, at most: 4 MiB of fp32.
+const PRODUCTS: usize = 1 << 20;
+/// Rows of weights of one task of matrix products, at least: what faer's kernel takes at a time.
+const FEWEST_ROWS: usize = 96;
+/// Tasks a thread: threads that the system slows down get fewer.
+const TASKS: usize = 4;
 
 /// `x · weightᵀ + bias`: `x` is `[tokens, in]`, the result `[tokens, out]`.
 pub(crate) fn linear(weights: &Weights, layer: &Linear, x: &[f32]) -> Vec<f32> {
@@ -41,13 +41,13 @@ pub(crate) fn add(x: &mut [f32], y: &[f32]) {
 
 fn by_products(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (out, columns) = (matrix.row_count(), matrix.column_count());
+    let height = out.div_ceil(TASKS * rayon::current_num_threads()).max(FEWEST_ROWS).min((PRODUCTS / columns).max(1));
     let mut y = vec![0.0; tokens * out];
     let x = MatRef::from_row_major_slice(x, tokens, columns);
-    for_each_block(matrix, |range| {
-        let rows = matrix.rows(range.clone());
-        let share = range.len().div_ceil(rayon::current_num_threads()).max(FEWEST_SHARED);
-        let target = MatMut::from_row_major_slice_mut(&mut y, tokens, out).subcols_mut(range.start, range.len());
-        target.par_col_chunks_mut(share).zip(rows.par_chunks(share * columns)).for_each(|(target, rows)| {
+    let targets = MatMut::from_row_major_slice_mut(&mut y, tokens, out).par_col_chunks_mut(height);
+    targets.enumerate().for_each(|(task, target)| {
+        let first = task * height;
+        matrix.with_rows(first..first + target.ncols(), |rows| {
             let weight = MatRef::from_row_major_slice(rows, rows.len() / columns, columns);
             matmul(target, Accum::Replace, x, weight.transpose(), 1.0, Par::Seq);
         });
@@ -57,13 +57,11 @@ fn by_products(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
 
 fn by_dots(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (out, columns) = (matrix.row_count(), matrix.column_count());
-    let height = (TASK / columns).max(1);
+    let height = (DOTS / columns).max(1);
     let mut transposed = vec![0.0; out * tokens];
-    for_each_block(matrix, |range| {
-        let of_block = &mut transposed[range.start * tokens..range.end * tokens];
-        of_block.par_chunks_mut(height * tokens).enumerate().for_each(|(task, results)| {
-            let first = range.start + task * height;
-            let rows = matrix.rows(first..first + results.len() / tokens);
+    transposed.par_chunks_mut(height * tokens).enumerate().for_each(|(task, results)| {
+        let first = task * height;
+        matrix.with_rows(first..first + results.len() / tokens, |rows| {
             for (row, results) in rows.chunks_exact(columns).zip(results.chunks_exact_mut(tokens)) {
                 for (x, result) in x.chunks_exact(columns).zip(results) {
                     *result = dot(row, x);
@@ -72,16 +70,6 @@ fn by_dots(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
         });
     });
     (0..tokens).flat_map(|token| transposed.iter().skip(token).step_by(tokens).copied()).collect()
-}
-
-/// Block after block: each is released before the next is read.
-fn for_each_block(matrix: &Matrix<'_>, mut each: impl FnMut(Range<usize>)) {
-    let (out, height) = (matrix.row_count(), (BLOCK / matrix.column_count()).max(1));
-    for first in (0..out).step_by(height) {
-        let range = first..out.min(first + height);
-        each(range.clone());
-        matrix.release(range);
-    }
 }
 
 /// In sixteen partial sums, which the compiler keeps in vector registers.

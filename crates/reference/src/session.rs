@@ -112,9 +112,8 @@ impl Reference {
         let mut x = Vec::with_capacity(ids.len() * table.column_count());
         for &id in ids {
             let id = id as usize;
-            x.extend_from_slice(&table.rows(id..id + 1));
+            table.with_rows(id..id + 1, |row| x.extend_from_slice(row));
         }
-        table.release(0..table.row_count());
         x
     }
 }

@@ -9,7 +9,6 @@ use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use plansmith_checkpoint::{Checkpoint, Mapped, TensorInfo};
 use plansmith_families::{DecoderSpec, Weight};
 use plansmith_tensor::DType;
-use rayon::prelude::*;
 
 use crate::Error;
 
@@ -72,10 +71,7 @@ impl Weights {
     /// A copy of a weight of the spec that was opened, all of its elements in a row.
     pub(crate) fn vector(&self, weight: &Weight) -> Vec<f32> {
         let matrix = self.matrix(weight);
-        let all = 0..matrix.row_count();
-        let elements = matrix.rows(all.clone()).into_owned();
-        matrix.release(all);
-        elements
+        matrix.with_rows(0..matrix.row_count(), <[f32]>::to_vec)
     }
 }
 
@@ -99,7 +95,7 @@ impl Stored {
     }
 }
 
-/// A stored `[rows, columns]` matrix; who reads rows of it releases them.
+/// A stored `[rows, columns]` matrix.
 pub(crate) struct Matrix<'a> {
     mapped: &'a Mapped,
     stored: &'a Stored,
@@ -114,10 +110,18 @@ impl Matrix<'_> {
         self.stored.columns
     }
 
-    /// Some rows in fp32, `[range, columns]`.
+    /// Calls `read` with some rows in fp32, `[range, columns]`; gives their pages back to the system when it returns.
     ///
-    /// Borrowed where they are stored in fp32 at an aligned address: the format promises no alignment.
-    pub(crate) fn rows(&self, range: Range<usize>) -> Cow<'_, [f32]> {
+    /// They lie in the map where they are stored in fp32 at an aligned address (the format promises no alignment), else in a copy.
+    pub(crate) fn with_rows<T>(&self, range: Range<usize>, read: impl FnOnce(&[f32]) -> T) -> T {
+        let result = read(&self.rows(range.clone()));
+        let (row, info) = (self.stored.row_bytes() as u64, &self.stored.info);
+        let (first, count) = (range.start as u64, range.len() as u64);
+        self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
+        result
+    }
+
+    fn rows(&self, range: Range<usize>) -> Cow<'_, [f32]> {
         let row = self.stored.row_bytes();
         let bytes = &self.mapped.bytes(&self.stored.info)[range.start * row..range.end * row];
         match self.stored.dtype {
@@ -125,20 +129,10 @@ impl Matrix<'_> {
                 Some(rows) => Cow::Borrowed(rows),
                 None => Cow::Owned(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element)).collect()),
             },
-            Float::F16 => Cow::Owned(widened(&halves(bytes), |halves, wide| halves.reinterpret_cast::<f16>().convert_to_f32_slice(wide))),
-            Float::BF16 => Cow::Owned(widened(&halves(bytes), |halves, wide| {
-                // The 16 bits are the upper half of the fp32 number.
-                wide.iter_mut().zip(halves).for_each(|(wide, &half)| *wide = f32::from_bits(u32::from(half) << 16));
-            })),
+            Float::F16 => Cow::Owned(halves(bytes).reinterpret_cast::<f16>().to_f32_vec()),
+            // The 16 bits are the upper half of the fp32 number.
+            Float::BF16 => Cow::Owned(halves(bytes).iter().map(|&half| f32::from_bits(u32::from(half) << 16)).collect()),
         }
-    }
-
-    /// Gives the pages of some rows back to the system; they are read from the file again when they are needed again.
-    pub(crate) fn release(&self, range: Range<usize>) {
-        let row = self.stored.row_bytes() as u64;
-        let (first, count) = (range.start as u64, range.len() as u64);
-        let info = &self.stored.info;
-        self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
     }
 }
 
@@ -153,13 +147,4 @@ fn halves(bytes: &[u8]) -> Cow<'_, [u16]> {
         Some(elements) => Cow::Borrowed(elements),
         None => Cow::Owned(bytes.as_chunks::<2>().0.iter().map(|&element| u16::from_le_bytes(element)).collect()),
     }
-}
-
-/// Elements that one thread widens at a time.
-const CHUNK: usize = 1 << 16;
-
-fn widened(halves: &[u16], widen: impl Fn(&[u16], &mut [f32]) + Sync) -> Vec<f32> {
-    let mut wide = vec![0.0; halves.len()];
-    wide.par_chunks_mut(CHUNK).zip(halves.par_chunks(CHUNK)).for_each(|(wide, halves)| widen(halves, wide));
-    wide
 }
