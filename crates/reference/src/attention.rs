@@ -8,6 +8,7 @@ use rayon::prelude::*;
 
 use crate::cache::{HeadCache, LayerCache};
 use crate::exp::exp_of_negative;
+use crate::range::largest;
 
 /// Queries of one task: their scores against 8192 columns take 2 MiB.
 const QUERIES: usize = 64;
@@ -119,7 +120,7 @@ fn masked_softmax(scores: &mut [f32], mask: &[i64], own: usize, window: Option<u
         *score = if attend == 0 { f32::NEG_INFINITY } else { *score };
     }
     let seen = &mut scores[oldest..=own];
-    let max = largest(seen);
+    let max = largest(seen, |score| score);
     for score in &mut *seen {
         *score = exp_of_negative(*score - max);
     }
@@ -127,19 +128,6 @@ fn masked_softmax(scores: &mut [f32], mask: &[i64], own: usize, window: Option<u
     for score in seen {
         *score *= share;
     }
-}
-
-/// Passes over NaN: the softmax makes all of the row NaN anyway.
-fn largest(scores: &[f32]) -> f32 {
-    let larger = |left: f32, right: f32| if right > left { right } else { left };
-    let (chunks, rest) = scores.as_chunks::<16>();
-    let mut lanes = [f32::NEG_INFINITY; 16];
-    for chunk in chunks {
-        for (lane, &score) in lanes.iter_mut().zip(chunk) {
-            *lane = larger(*lane, score);
-        }
-    }
-    lanes.into_iter().chain(rest.iter().copied()).fold(f32::NEG_INFINITY, larger)
 }
 
 #[cfg(test)]
