@@ -11,7 +11,7 @@ use super::engine::{lookup, show};
 use super::verify::{open_options, prompts};
 use crate::args::Build;
 use crate::exit::{Failure, Outcome};
-use crate::output::Output;
+use crate::output::{Output, human_bytes};
 use crate::stamp;
 
 pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
@@ -48,12 +48,12 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
 
 fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
     match event {
-        Event::Source(bytes) => output.detail(format!("source: {bytes} bytes of weights")),
+        Event::Source(bytes) => output.detail(format!("source: {} of weights", human_bytes(*bytes))),
         Event::Begin(name) => {
             bar.set_message((*name).to_owned());
             output.detail(format!("{name}: begins"));
         }
-        Event::Check(Progress::Check { what, check, set }) => {
+        Event::Check(Progress { what, check, set }) => {
             bar.set_message(format!("{what}: {check}"));
             bar.inc(1);
             output.detail(format!("verify: {what}: {check} of {set}"));
@@ -65,7 +65,8 @@ fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
                 output.note(format!("{name:<32} {how}"));
             });
         }
-        Event::Hashed(_) | Event::Converted(_) | Event::Check(Progress::Hashed(_)) => {}
+        Event::Hashed(bytes) => bar.set_message(format!("hashing: {}", human_bytes(*bytes))),
+        Event::Converted(bytes) => bar.set_message(format!("converting: {}", human_bytes(*bytes))),
     }
 }
 

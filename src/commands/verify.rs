@@ -60,10 +60,9 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
 }
 
 fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
-    if let Progress::Check { what, check, set } = progress {
-        output.detail(format!("{what}: {check} of {set}"));
-        spinner.inc(1);
-    }
+    let Progress { what, check, set } = progress;
+    output.detail(format!("{what}: {check} of {set}"));
+    spinner.inc(1);
 }
 
 /// The graphs and plans that flags name.

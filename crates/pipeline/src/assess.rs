@@ -48,20 +48,15 @@ pub struct Assessment<'a> {
     pub lookup: &'a Lookup,
 }
 
-/// Where an assessment stands.
+/// The check of `what` (the reference, or a candidate on a runtime) that begins.
 #[derive(Debug, Clone, Copy)]
-pub enum Progress<'a> {
-    /// Bytes of the source read and hashed so far.
-    Hashed(u64),
-    /// A check of `what` (the reference, or a candidate on a runtime).
-    Check {
-        /// What is being run.
-        what: &'a str,
-        /// Which check.
-        check: CheckName,
-        /// Which prompt set.
-        set: &'a str,
-    },
+pub struct Progress<'a> {
+    /// What is being run.
+    pub what: &'a str,
+    /// Which check.
+    pub check: CheckName,
+    /// Which prompt set.
+    pub set: &'a str,
 }
 
 /// Hashes the source and refuses NaN and infinity in it; the result is remembered for the next time.
@@ -92,7 +87,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     let vocab = spec.vocab_size as usize;
     let mut reference = Reference::open(spec.clone(), &assessment.source.checkpoint)?;
     let checking = |what: &str, inner: plansmith_verify::Progress<'_>, progress: &mut dyn FnMut(Progress<'_>)| {
-        progress(Progress::Check { what, check: inner.check, set: inner.set });
+        progress(Progress { what, check: inner.check, set: inner.set });
     };
 
     let golden = assessment.golden.map(|path| read_golden(path, spec.vocab_size, spec.max_positions)).transpose()?;

@@ -16,6 +16,7 @@ use crate::file::{PipelineFile, Prompts as PromptsSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
+use crate::watch::watched;
 use crate::{Error, Progress, read_pipeline};
 
 /// What a build is told besides its file.
@@ -116,7 +117,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     let reading = plansmith_families::Options { allow_unknown_config: pipeline.source.allow_unknown_config.clone() };
     let source = Source::open(&folder, &reading)?;
     progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
-    let audit = audit_source(&source, &|_| {})?;
+    let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Hashed(bytes)))?;
     check_pins(path, &pipeline, &source, &audit)?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
@@ -271,10 +272,14 @@ impl Run<'_> {
         Ok(())
     }
 
-    fn export(&mut self, stage: &ExportStage, _progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
+    fn export(&mut self, stage: &ExportStage, progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
         let folder = self.folder.join("onnx");
         let (source, audit) = (&self.prepared.source, &self.prepared.audit);
-        let exported = export(source, &stage.target, stage.mode, &folder, Some(&stage.file), self.options.version, &|_| {})?;
+        let version = self.options.version;
+        let exported =
+            watched(|report| export(source, &stage.target, stage.mode, &folder, Some(&stage.file), version, report), &mut |bytes| {
+                progress(Event::Converted(bytes))
+            })?;
         let mut files = StageFiles::new();
         let graph = FileRecord { bytes: exported.graph_bytes, sha256: sha256_file(&exported.graph)? };
         files.insert(format!("onnx/{}", stage.file), graph);

@@ -55,7 +55,7 @@ impl Judge<'_> {
         match Precision::between(self.stored, candidate.facts.storage, candidate.facts.compute) {
             Err(problem) => CandidateVerdict::failed(candidate.facts, problem),
             Ok(precision) => self.oracles.judge(candidate, &Tolerance::of(precision), &mut |inner| {
-                progress(Progress::Check { what, check: inner.check, set: inner.set });
+                progress(Progress { what, check: inner.check, set: inner.set });
             }),
         }
     }

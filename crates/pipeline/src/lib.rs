@@ -12,6 +12,7 @@ mod parse;
 mod stages;
 mod store;
 mod text;
+mod watch;
 
 pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source};
 pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, plan};

@@ -174,7 +174,7 @@ output: ../dist/smollm2
     #[test]
     fn an_unknown_key_is_named_with_its_place_and_the_nearest() {
         let error = error(&GOOD.replace("architectures:", "architecture:"));
-        assert!(shown(&error).starts_with("p.yaml:8:"), "{}", shown(&error));
+        assert!(shown(&error).starts_with("p.yaml:10:5: "), "{}", shown(&error));
         assert!(shown(&error).contains("`architecture`") && shown(&error).ends_with("did you mean `architectures`?"), "{}", shown(&error));
     }
 
