@@ -1,4 +1,5 @@
 //! Pipelines and bundles, on a tiny checkpoint and without plans.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Every tiny checkpoint has the outcome that transformers, or its README, says; in every form and on every runtime.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Whole messages, exit codes, and manners.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

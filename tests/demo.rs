@@ -1,4 +1,5 @@
 //! The demo model: real weights, real logits of transformers, text.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

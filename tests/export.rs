@@ -1,4 +1,5 @@
 //! Exports as files: what is written, what is read, what is refused.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 
