@@ -1,7 +1,7 @@
 """Runs a command and writes what it took: measure.py RESULT.json COMMAND [ARGUMENT...]
 
 `seconds` is wall time, `peak_bytes` the largest resident size of the process (mapped pages included), as the kernel counts it at
-its end. A process begins with what this one holds, so that less than about 12 MB cannot be told.
+its end. A process begins with what this one holds, so that less than about 15 MB cannot be told.
 """
 
 import json
