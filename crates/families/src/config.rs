@@ -96,6 +96,7 @@ fn is_neutral(key: &str, value: &Value) -> bool {
         }
         // A class of its own for causal language models may compute anything; a config or tokenizer class may not.
         "auto_map" => value.as_object().is_some_and(|map| !map.contains_key("AutoModelForCausalLM")),
+        "partial_rotary_factor" => value.as_f64() == Some(1.0),
         "pruned_heads" => value.as_object().is_some_and(Map::is_empty),
         _ => false,
     }
@@ -203,7 +204,8 @@ impl<'a> Config<'a> {
             let name = format!("{}{key}", self.path);
             let known = read.contains(key.as_str())
                 || value.is_null()
-                || (self.path.is_empty() && (IRRELEVANT.contains(&key.as_str()) || is_neutral(key, value)))
+                || (self.path.is_empty() && IRRELEVANT.contains(&key.as_str()))
+                || is_neutral(key, value)
                 || irrelevant.contains(&key.as_str())
                 || allowed.contains(&name);
             if !known {
