@@ -61,7 +61,7 @@ impl Exports {
                 name: results_names::FP16,
                 program: export(&out("fp16")).args(["--dtype", "fp16"]),
                 output: out("fp16"),
-                graph: graph("plansmith fp16", &out("fp16")),
+                graph: Some(Graph { name: "plansmith fp16", path: out("fp16").join("model_fp16.onnx") }),
                 after: None,
             },
         ];
