@@ -66,11 +66,15 @@ pub(crate) enum Verb {
     /// Say which model families are supported
     Families(Families),
     /// Print a completion script for a shell
+    #[command(after_help = "Example:
+  plansmith completions bash > ~/.local/share/bash-completion/completions/plansmith")]
     Completions {
         /// Which shell
         shell: Shell,
     },
     /// Write man pages into a folder
+    #[command(after_help = "Example:
+  plansmith man -o ~/.local/share/man/man1")]
     Man {
         /// The folder
         #[arg(short, long)]
@@ -430,6 +434,8 @@ pub(crate) struct Check {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith doctor --json")]
 pub(crate) struct Doctor {
     /// Print JSON
     #[arg(long)]
@@ -439,6 +445,8 @@ pub(crate) struct Doctor {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith families --json")]
 pub(crate) struct Families {
     /// Print JSON
     #[arg(long)]

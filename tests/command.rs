@@ -37,7 +37,23 @@ fn inspect_says_what_a_checkpoint_is() {
 #[test]
 fn every_verb_has_help_with_an_example() {
     let help = plansmith(&["--help"]).exits(0);
-    for verb in ["build", "inspect", "import", "export", "engine", "verify", "golden", "compare", "run", "bench", "check"] {
+    for verb in [
+        "build",
+        "inspect",
+        "import",
+        "export",
+        "engine",
+        "verify",
+        "golden",
+        "compare",
+        "run",
+        "bench",
+        "check",
+        "doctor",
+        "families",
+        "completions",
+        "man",
+    ] {
         assert!(help.stdout.contains(verb));
         let run = plansmith(&[verb, "--help"]).exits(0);
         assert!(run.stdout.contains("Example"), "{verb}: {}", run.stdout);

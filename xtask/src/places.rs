@@ -19,18 +19,12 @@ pub(crate) fn target() -> PathBuf {
 
 /// Where downloads are kept: `$PLANSMITH_CACHE`, else `plansmith` in the user's cache folder.
 pub(crate) fn cache() -> Result<PathBuf, Error> {
-    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    if let Some(folder) = set("PLANSMITH_CACHE") {
-        return std::path::absolute(&folder).map_err(|source| plansmith_files::Error::new("resolve", &folder, source).into());
-    }
-    if let Some(folder) = set("XDG_CACHE_HOME").filter(|folder| folder.is_absolute()) {
-        return Ok(folder.join("plansmith"));
-    }
-    set("HOME").map(|home| home.join(".cache/plansmith")).ok_or_else(|| Error::Missing {
+    let folder = plansmith_files::cache_folder().ok_or_else(|| Error::Missing {
         what: "a cache folder".into(),
         why: "neither PLANSMITH_CACHE nor HOME is set".into(),
         hint: "set PLANSMITH_CACHE to a folder that downloads may be kept in".into(),
-    })
+    })?;
+    std::path::absolute(&folder).map_err(|source| plansmith_files::Error::new("resolve", &folder, source).into())
 }
 
 /// The command, as the profile `profile` (`debug` or `release`) builds it.

@@ -50,7 +50,7 @@ impl Audit {
 
 /// Audits every file, streamed, in bounded memory.
 ///
-/// `cache` is the folder that remembers results (see [`crate::cache_folder`]), by device, inode, size and times of the file; `None`
+/// `cache` is the folder that remembers results (see [`plansmith_files::cache_folder`]), by device, inode, size and times of the file; `None`
 /// reads everything anew. `progress` is called with the number of bytes done so far, from several threads.
 ///
 /// # Errors

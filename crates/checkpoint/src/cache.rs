@@ -15,14 +15,6 @@ const VERSION: &[u8] = b"audit 1";
 /// The kernel stamps files by a clock that ticks every 1 to 10 ms: a file must be older than this before its times identify it.
 const TICK: Duration = Duration::from_millis(20);
 
-/// `$PLANSMITH_CACHE`, else `plansmith` in the user's cache folder (`$XDG_CACHE_HOME`, else `~/.cache`); `None` where neither is known.
-pub fn cache_folder() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    variable("PLANSMITH_CACHE")
-        .or_else(|| Some(variable("XDG_CACHE_HOME")?.join("plansmith")))
-        .or_else(|| Some(variable("HOME")?.join(".cache/plansmith")))
-}
-
 /// What tells a file and its content apart from every other, without reading it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {

@@ -24,7 +24,6 @@ mod stream;
 mod weight_file;
 
 pub use audit::{Audit, FileAudit, audit, audit_file};
-pub use cache::cache_folder;
 pub use checkpoint::{Checkpoint, INDEX_NAME, SINGLE_NAME};
 pub use convert::{Conversion, Overflow, convert};
 pub use error::{Error, FolderError, RangeProblem};

@@ -44,12 +44,6 @@ impl WorkerPaths {
     }
 }
 
-/// `$PLANSMITH_CACHE`, else the user's cache folder.
-fn cache_folder() -> Option<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("PLANSMITH_CACHE").or_else(|| Some(set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?.join("plansmith")))
-}
-
 /// A place that somebody named, and by what.
 fn named(flag: Option<&PathBuf>, option: &str, variable: &str) -> Option<(PathBuf, String)> {
     let flag = flag.map(|path| (path.clone(), option.to_owned()));
@@ -66,7 +60,7 @@ fn worker(lookup: &Lookup) -> Result<PathBuf, Error> {
         return if plansmith_files::is_file(&path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
     }
     let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join(WorkerPaths::WORKER)));
-    let cached = cache_folder().map(|folder| folder.join(WorkerPaths::WORKER));
+    let cached = plansmith_files::cache_folder().map(|folder| folder.join(WorkerPaths::WORKER));
     let places: Vec<_> = beside.into_iter().chain(cached).collect();
     match places.iter().find(|path| plansmith_files::is_file(path)) {
         Some(path) => Ok(path.clone()),
@@ -90,7 +84,7 @@ fn libraries(lookup: &Lookup) -> Result<PathBuf, Error> {
         return if holds_libraries(&path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
     }
     let mut looked = Vec::new();
-    if let Some(cache) = cache_folder() {
+    if let Some(cache) = plansmith_files::cache_folder() {
         looked.push(cache.join("tensorrt-rtx-*").display().to_string());
         // Sorted by name: the last is the newest.
         let mut entries = plansmith_files::list(&cache).unwrap_or_default();

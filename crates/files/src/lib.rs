@@ -4,6 +4,7 @@
 
 mod access;
 mod atomic;
+mod cache;
 mod copy;
 mod digest;
 mod error;
@@ -13,6 +14,7 @@ pub use access::{
     remove_file, rename,
 };
 pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic};
+pub use cache::cache_folder;
 pub use copy::{CopyMethod, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, sha256_file};
 pub use error::Error;

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use plansmith_checkpoint::{Audit, Scan, audit, cache_folder};
+use plansmith_checkpoint::{Audit, Scan, audit};
 use plansmith_engine::Lookup;
-use plansmith_files::sha256_file;
+use plansmith_files::{cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
 use plansmith_reference::Reference;
 use plansmith_runtime::{OpenOptions, RuntimeKind};

@@ -23,7 +23,7 @@ mod plan;
 mod rten;
 mod tensors;
 
-pub use self::ort::{OrtLibrary, cache_folder, find_ort};
+pub use self::ort::{OrtLibrary, find_ort};
 pub use self::rten::RTEN_VERSION;
 pub use error::{Error, Searched};
 pub use graph::GraphSource;

@@ -17,14 +17,6 @@ pub struct OrtLibrary {
     pub version: String,
 }
 
-/// The folder where downloads are kept: `$PLANSMITH_CACHE`, else the user's cache folder; `None` where neither is known.
-pub fn cache_folder() -> Option<PathBuf> {
-    let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("PLANSMITH_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").map(|folder| folder.join("plansmith")))
-        .or_else(|| set("HOME").map(|folder| folder.join(".cache").join("plansmith")))
-}
-
 /// Finds ONNX Runtime 1.24 or later and asks it for its version; nothing of it stays loaded.
 ///
 /// A path that the user names, by `explicit` or else by `ORT_DYLIB_PATH`, is the only one tried: the library's file or the folder that
@@ -91,7 +83,7 @@ fn named_place(name: &str, path: PathBuf) -> Place {
 }
 
 fn cache_place() -> Place {
-    let Some(folder) = cache_folder() else {
+    let Some(folder) = plansmith_files::cache_folder() else {
         return Place {
             name: "the cache folder".to_owned(),
             found: Err("none of PLANSMITH_CACHE, XDG_CACHE_HOME and HOME is set".to_owned()),

@@ -6,7 +6,7 @@ mod memory;
 mod session;
 mod version;
 
-pub use library::{OrtLibrary, cache_folder, find_ort};
+pub use library::{OrtLibrary, find_ort};
 
 use std::time::Instant;
 
