@@ -27,6 +27,11 @@ impl Tensors<'_> {
         self.0.contains_key(name)
     }
 
+    /// Whether any name begins with `prefix`.
+    pub(crate) fn any_below(&self, prefix: &str) -> bool {
+        self.0.keys().any(|name| name.starts_with(prefix))
+    }
+
     /// Checks `spec` against these tensors.
     pub(crate) fn bind(&self, spec: &DecoderSpec) -> Result<(), Error> {
         let mut used = HashSet::new();

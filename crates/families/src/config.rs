@@ -17,19 +17,30 @@ const IRRELEVANT: &[&str] = &[
     "_flash_attn_2_enabled",
     "_from_model_config",
     "_name_or_path",
+    "activation_dropout",
     "architectures",
     "attention_dropout",
+    "attention_dropout_prob",
+    "attention_probs_dropout_prob",
+    "attn_dropout",
     "attn_implementation",
+    "attn_pdrop",
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
     "chunk_size_feed_forward",
+    "classifier_dropout",
     "cross_attention_hidden_size",
     "decoder_start_token_id",
     "diversity_penalty",
     "do_sample",
+    "dropout",
     "dtype",
     "early_stopping",
+    "emb_pdrop",
+    "embd_pdrop",
+    "embed_dropout",
+    "embedding_dropout",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
     "exponential_decay_length_penalty",
@@ -37,11 +48,15 @@ const IRRELEVANT: &[&str] = &[
     "forced_bos_token_id",
     "forced_eos_token_id",
     "gradient_checkpointing",
+    "hidden_dropout",
+    "hidden_dropout_prob",
     "id2label",
+    "initializer_factor",
     "initializer_range",
     "is_decoder",
     "is_llama_config",
     "label2id",
+    "layerdrop",
     "length_penalty",
     "max_length",
     "max_new_tokens",
@@ -65,9 +80,17 @@ const IRRELEVANT: &[&str] = &[
     "problem_type",
     "remove_invalid_values",
     "repetition_penalty",
+    "resid_dropout",
+    "resid_pdrop",
+    "residual_dropout",
     "return_dict",
     "return_dict_in_generate",
     "sep_token_id",
+    "summary_activation",
+    "summary_first_dropout",
+    "summary_proj_to_labels",
+    "summary_type",
+    "summary_use_proj",
     "suppress_tokens",
     "task_specific_params",
     "temperature",
@@ -134,7 +157,12 @@ impl<'a> Config<'a> {
 
     /// An error about `key` of this object.
     pub(crate) fn error(&self, key: &str, problem: impl Into<String>) -> Error {
-        Error::Key { key: format!("{}{key}", self.path), problem: problem.into() }
+        Error::Key { key: self.name(key), problem: problem.into() }
+    }
+
+    /// The name of `key` from the root.
+    pub(crate) fn name(&self, key: &str) -> String {
+        format!("{}{key}", self.path)
     }
 
     fn stored<T>(&self, key: &'static str, wanted: &str, read: impl Fn(&'a Value) -> Option<T>) -> Result<Stored<T>, Error> {
@@ -193,6 +221,18 @@ impl<'a> Config<'a> {
         Ok(self.not_null(key, stored)?.unwrap_or(default))
     }
 
+    pub(crate) fn size_or(&self, key: &'static str, default: u64) -> Result<u64, Error> {
+        self.or_default(key, self.size(key)?, default)
+    }
+
+    pub(crate) fn float_or(&self, key: &'static str, default: f64) -> Result<f64, Error> {
+        self.or_default(key, self.float(key)?, default)
+    }
+
+    pub(crate) fn flag_or(&self, key: &'static str, default: bool) -> Result<bool, Error> {
+        self.or_default(key, self.flag(key)?, default)
+    }
+
     /// Refuses every key that was neither read nor is known to be irrelevant.
     pub(crate) fn finish(&self, model_type: &str, irrelevant: &[&str], allowed: &[String]) -> Result<(), Error> {
         if let Some(quantisation) = self.map.get("quantization_config").filter(|value| !value.is_null() && self.path.is_empty()) {
@@ -201,7 +241,7 @@ impl<'a> Config<'a> {
         }
         let read = self.read.borrow();
         for (key, value) in self.map {
-            let name = format!("{}{key}", self.path);
+            let name = self.name(key);
             let known = read.contains(key.as_str())
                 || value.is_null()
                 || (self.path.is_empty() && IRRELEVANT.contains(&key.as_str()))

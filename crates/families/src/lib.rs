@@ -2,6 +2,7 @@
 //!
 //! One file a family. The only crate that names families; the others see the spec, whose axes are named by their mathematics.
 
+mod activation;
 mod bind;
 mod config;
 mod error;
@@ -9,6 +10,7 @@ mod names;
 mod registry;
 mod rope;
 mod spec;
+mod windows;
 
 mod llama;
 mod qwen2;
@@ -17,4 +19,8 @@ mod qwen3;
 pub use bind::Tensors;
 pub use error::Error;
 pub use registry::{Family, Loaded, Options, families, find_family, load};
-pub use spec::{Activation, Attention, DecoderSpec, Embedding, Head, HeadNorms, Layer, Linear, Mlp, Norm, Rope, Weight};
+pub use spec::{
+    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer, Linear,
+    LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections, Residual, Rope,
+    Weight, Xielu,
+};

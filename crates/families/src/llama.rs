@@ -5,18 +5,19 @@
 use crate::config::Config;
 use crate::names::{AttentionBias, Core, CoreDefaults, HeadDim, Variant, pre_norm};
 use crate::registry::{Family, Options};
-use crate::rope::{self, RopeContext};
+use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors};
 
 pub(crate) const FAMILY: Family = Family {
     model_type: "llama",
     architecture: "LlamaForCausalLM",
+    prefix: "model.",
     summary: "Llama 2 and 3.x, SmolLM2, TinyLlama and their descendants",
     irrelevant: &[],
     read,
 };
 
-const DEFAULTS: CoreDefaults = CoreDefaults {
+pub(crate) const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 32_000,
     hidden_size: 4096,
     intermediate_size: 11_008,
@@ -25,17 +26,18 @@ const DEFAULTS: CoreDefaults = CoreDefaults {
     kv_heads: None,
     head_dim: HeadDim::Computed,
     max_positions: 2048,
+    eps: ("rms_norm_eps", 1e-6),
+    activation: ("hidden_act", "silu"),
+    tied: false,
 };
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &DEFAULTS)?;
-    let bias = config.or_default("attention_bias", config.flag("attention_bias")?, false)?;
+    let bias = config.flag_or("attention_bias", false)?;
     let variant = Variant {
         attention_bias: if bias { AttentionBias::All } else { AttentionBias::None },
-        mlp_bias: config.or_default("mlp_bias", config.flag("mlp_bias")?, false)?,
-        head_norms: false,
-        windows: Vec::new(),
-        rope: rope::read(config, &RopeContext::of(&core, FAMILY.model_type, options))?,
+        mlp_bias: config.flag_or("mlp_bias", false)?,
+        ..Variant::llama(rope::read(config, &RopeRules::of(&core), FAMILY.model_type, options)?)
     };
     Ok(pre_norm(&core, variant, tensors))
 }

@@ -11,6 +11,8 @@ pub struct Family {
     pub model_type: &'static str,
     /// The class whose logits are computed.
     pub architecture: &'static str,
+    /// What every tensor of the model without its head is named below; a checkpoint of that model alone lacks it.
+    pub(crate) prefix: &'static str,
     /// One line on what it is.
     pub summary: &'static str,
     /// Keys that this class has and inference does not depend on.
@@ -23,6 +25,9 @@ pub struct Family {
 pub struct Options {
     /// Keys that are not understood and are to be ignored, with dots for nesting.
     pub allow_unknown_config: Vec<String>,
+    /// Longest sequence, prompt and answer, that will be run. Where rotations change at a length, the side that it lies on is taken for
+    /// all lengths; `None` keeps the change.
+    pub max_length: Option<u64>,
 }
 
 /// A config that was read and bound to its tensors.
@@ -57,8 +62,16 @@ pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<
     let map = config.as_object().ok_or_else(|| Error::NotAConfig("is not a JSON object".into()))?;
     let family = find(map)?;
     let config = Config::new(map);
-    let spec = (family.read)(&config, tensors, options)?;
+    let mut spec = (family.read)(&config, tensors, options)?;
     config.finish(family.model_type, family.irrelevant, &options.allow_unknown_config)?;
+    if !tensors.any_below(family.prefix) {
+        // As transformers does for a checkpoint that was saved from the model without its head.
+        spec.for_each_weight(&mut |weight| {
+            if let Some(short) = weight.name.strip_prefix(family.prefix) {
+                weight.name = short.to_owned();
+            }
+        });
+    }
     tensors.bind(&spec)?;
     Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec })
 }
