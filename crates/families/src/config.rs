@@ -28,6 +28,7 @@ const IRRELEVANT: &[&str] = &[
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
+    "cache_implementation",
     "chunk_size_feed_forward",
     "classifier_dropout",
     "cross_attention_hidden_size",
@@ -114,9 +115,14 @@ const IRRELEVANT: &[&str] = &[
 /// Keys that are harmless at one value only.
 fn is_neutral(key: &str, value: &Value) -> bool {
     match key {
-        "add_cross_attention" | "is_encoder_decoder" | "output_router_logits" | "rope_interleaved" | "use_mrope" | "use_sliding_window" => {
-            value == &Value::Bool(false)
-        }
+        "add_cross_attention"
+        | "attention_bias"
+        | "is_encoder_decoder"
+        | "mlp_bias"
+        | "output_router_logits"
+        | "rope_interleaved"
+        | "use_mrope"
+        | "use_sliding_window" => value == &Value::Bool(false),
         // A class of its own for causal language models may compute anything; a config or tokenizer class may not.
         "auto_map" => value.as_object().is_some_and(|map| !map.contains_key("AutoModelForCausalLM")),
         "partial_rotary_factor" => value.as_f64() == Some(1.0),
@@ -153,6 +159,11 @@ pub(crate) struct Config<'a> {
 impl<'a> Config<'a> {
     pub(crate) fn new(map: &'a Map<String, Value>) -> Self {
         Self { map, path: "", read: RefCell::default() }
+    }
+
+    /// Whether it has no key at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.map.is_empty()
     }
 
     /// An error about `key` of this object.

@@ -12,15 +12,22 @@ mod rope;
 mod spec;
 mod windows;
 
+mod gemma;
+mod gemma2;
+mod gemma3_text;
 mod llama;
+mod ministral;
+mod ministral3;
+mod mistral;
 mod qwen2;
 mod qwen3;
+mod vaultgemma;
 
 pub use bind::Tensors;
 pub use error::Error;
 pub use registry::{Family, Loaded, Options, families, find_family, load};
 pub use spec::{
-    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer, Linear,
-    LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections, Residual, Rope,
-    Weight, Xielu,
+    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer,
+    Linear, LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections,
+    Residual, Rope, Weight, Xielu,
 };

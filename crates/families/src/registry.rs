@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::Config;
-use crate::{DecoderSpec, Error, Tensors, llama, qwen2, qwen3};
+use crate::{DecoderSpec, Error, Tensors, gemma, gemma2, gemma3_text, llama, ministral, ministral3, mistral, qwen2, qwen3, vaultgemma};
 
 /// One family: a `model_type` of transformers and how its config is read.
 pub struct Family {
@@ -41,7 +41,18 @@ pub struct Loaded {
     pub spec: DecoderSpec,
 }
 
-const FAMILIES: &[Family] = &[llama::FAMILY, qwen2::FAMILY, qwen3::FAMILY];
+const FAMILIES: &[Family] = &[
+    gemma::FAMILY,
+    gemma2::FAMILY,
+    gemma3_text::FAMILY,
+    llama::FAMILY,
+    ministral::FAMILY,
+    ministral3::FAMILY,
+    mistral::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    vaultgemma::FAMILY,
+];
 
 /// All families, by name.
 pub fn families() -> &'static [Family] {

@@ -4,11 +4,13 @@
 
 mod scaled;
 
-use crate::Error;
+use serde_json::Value;
+
 use crate::config::{Config, Stored};
 use crate::names::Core;
 use crate::registry::Options;
 use crate::spec::{Frequencies, Pairing, Rope};
+use crate::{DecoderSpec, Error};
 use scaled::Base;
 
 /// What a class fixes about its rotation.
@@ -39,6 +41,8 @@ pub(crate) struct Outer {
     pub(crate) theta: Option<f64>,
     pub(crate) partial: Option<f64>,
     pub(crate) original_positions: Option<u64>,
+    /// A base that the class gives one layer, whatever the other keys say.
+    pub(crate) layer_theta: Option<f64>,
 }
 
 impl Outer {
@@ -53,20 +57,53 @@ impl Outer {
             (None, None) if rules.original_positions.is_none() => None,
             _ => config.size("original_max_position_embeddings")?.optional(),
         };
-        Ok(Self { theta: config.not_null("rope_theta", config.float("rope_theta")?)?, partial, original_positions: original })
+        Ok(Self {
+            theta: config.not_null("rope_theta", config.float("rope_theta")?)?,
+            partial,
+            original_positions: original,
+            layer_theta: None,
+        })
     }
 }
 
 /// Reads `rope_parameters` (v5) or `rope_theta` and `rope_scaling` (v4). Values that contradict each other are refused.
 pub(crate) fn read(config: &Config<'_>, rules: &RopeRules, model_type: &str, options: &Options) -> Result<Rope, Error> {
     let outer = Outer::read(config, rules)?;
+    resolve(config, object(config)?, &outer, rules, model_type, options)
+}
+
+/// As [`read`], for classes that rotate by `default`, an object like `rope_parameters`, where the config has no such object.
+/// `rope_theta` beside it has no effect then: transformers drops it.
+pub(crate) fn read_or(config: &Config<'_>, default: &Value, rules: &RopeRules, model_type: &str, options: &Options) -> Result<Rope, Error> {
+    let outer = Outer::read(config, rules)?;
+    match (object(config)?, default.as_object()) {
+        (None, Some(default)) => resolve(config, Some(Config::new(default)), &Outer::default(), rules, model_type, options),
+        (object, _) => resolve(config, object, &outer, rules, model_type, options),
+    }
+}
+
+/// `rope_parameters` or `rope_scaling`. transformers takes an empty `rope_scaling` for none.
+pub(crate) fn object<'a>(config: &Config<'a>) -> Result<Option<Config<'a>>, Error> {
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
-    let scaling = config.object("rope_scaling", "rope_scaling.")?.optional();
-    let object = match (parameters, scaling) {
-        (Some(_), Some(_)) => return Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
-        (object, None) | (None, object) => object,
-    };
-    resolve(config, object, &outer, rules, model_type, options)
+    let scaling = config.object("rope_scaling", "rope_scaling.")?.optional().filter(|scaling| !scaling.is_empty());
+    match (parameters, scaling) {
+        (Some(_), Some(_)) => Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
+        (object, None) | (None, object) => Ok(object),
+    }
+}
+
+/// Gives each layer its rotation, `None` where it does not rotate; those that are equal are stored once.
+pub(crate) fn by_layer(spec: &mut DecoderSpec, ropes: impl IntoIterator<Item = Option<Rope>>) {
+    spec.ropes.clear();
+    for (layer, rope) in spec.layers.iter_mut().zip(ropes) {
+        layer.attention.rope = rope.map(|rope| match spec.ropes.iter().position(|stored| *stored == rope) {
+            Some(index) => index,
+            None => {
+                spec.ropes.push(rope);
+                spec.ropes.len() - 1
+            }
+        });
+    }
 }
 
 /// As [`read`], for classes whose layers rotate by type: `rope_parameters` holds an object for each of `types`, `null` where layers of
@@ -83,6 +120,10 @@ pub(crate) fn read_by_type<const N: usize>(
     let mut ropes = [const { None }; N];
     for (rope, (key, path, rules)) in ropes.iter_mut().zip(types) {
         *rope = match parameters.object(key, path)? {
+            // Where rotations differ by layer, transformers looks for `truncate` in the wrong object and never finds it.
+            Stored::Value(object) if object.flag("truncate")? == Stored::Value(false) => {
+                return Err(object.error("truncate", "is false, which transformers does not heed where layers rotate by type"));
+            }
             Stored::Value(object) => Some(resolve(config, Some(object), &Outer::default(), rules, model_type, options)?),
             Stored::Null => None,
             Stored::Absent => return Err(parameters.error(key, "is missing")),
@@ -102,10 +143,12 @@ pub(crate) fn resolve(
     options: &Options,
 ) -> Result<Rope, Error> {
     let Some(object) = object else {
-        let base = base(config, outer.theta.unwrap_or(rules.theta), outer.partial, rules)?;
+        let base = base(config, outer.layer_theta.or(outer.theta).unwrap_or(rules.theta), outer.partial, rules)?;
         return finish(config, Frequencies::Fixed(base.inverse()), 1.0, rules);
     };
-    let theta = match (object.not_null("rope_theta", object.float("rope_theta")?)?, outer.theta) {
+    let stored = object.not_null("rope_theta", object.float("rope_theta")?)?;
+    let theta = match (stored, outer.theta) {
+        _ if outer.layer_theta.is_some() => outer.layer_theta.unwrap_or(rules.theta),
         (Some(inner), Some(outer)) if inner != outer => {
             return Err(config.error("rope_theta", format!("is {outer}, but `{}` is {inner}", object.name("rope_theta"))));
         }
@@ -150,8 +193,11 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
     if dim > rules.head_dim || !dim.is_multiple_of(2) || dim == 0 {
-        let problem = format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
-        return Err(object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem }));
+        let problem =
+            format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
+        return Err(
+            object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem })
+        );
     }
     Ok(Base::new(theta, dim))
 }
@@ -168,7 +214,7 @@ fn finish(config: &Config<'_>, frequencies: Frequencies, amplitude: f64, rules: 
 }
 
 /// transformers takes the key beside the object first where it stands there.
-fn original_positions(object: &Config<'_>, outer: &Outer, rules: &RopeRules) -> Result<f64, Error> {
+pub(crate) fn original_positions(object: &Config<'_>, outer: &Outer, rules: &RopeRules) -> Result<f64, Error> {
     let key = "original_max_position_embeddings";
     let inner = object.not_null(key, object.size(key)?)?;
     if let (Some(inner), Some(outer)) = (inner, outer.original_positions)
