@@ -218,6 +218,18 @@ impl<'a> Config<'a> {
         self.stored(key, "an object", |value| value.as_object().map(|map| Config { map, path, read: RefCell::default() }))
     }
 
+    /// Whichever of `key` and its other name stands in the config (transformers' `attribute_map`); two that differ are refused.
+    pub(crate) fn either(&self, key: &'static str, other: &'static str) -> Result<&'static str, Error> {
+        self.read.borrow_mut().extend([key, other]);
+        match (self.map.get(key), self.map.get(other)) {
+            (Some(value), Some(same)) if value != same => {
+                Err(self.error(other, format!("is {}, but `{key}` is {}", short(same), short(value))))
+            }
+            (None, Some(_)) => Ok(other),
+            _ => Ok(key),
+        }
+    }
+
     /// The value, `None` where the key is absent; `null` is refused, since the class has no `null` there.
     pub(crate) fn not_null<T>(&self, key: &'static str, stored: Stored<T>) -> Result<Option<T>, Error> {
         match stored {

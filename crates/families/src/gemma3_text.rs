@@ -30,7 +30,7 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
         windows: windows::windows(config, &slides, windows::width(config, Some(4096))?)?,
         names: Names { mlp_norm: "pre_feedforward_layernorm", ..LLAMA },
         head_norms: true,
-        ..Variant::llama(full.clone())
+        ..Variant::without_ropes()
     };
     let mut spec = gemma::scaled(config, &core, variant, tensors)?;
     let scale = query_scale(config)?;

@@ -91,6 +91,7 @@ pub(crate) struct Core {
 }
 
 /// What a class does where a key is absent.
+#[derive(Clone, Copy)]
 pub(crate) struct CoreDefaults {
     pub(crate) vocab_size: u64,
     pub(crate) hidden_size: u64,
@@ -312,6 +313,7 @@ pub(crate) const LLAMA: Names = Names {
 pub(crate) enum AttentionBias {
     None,
     QueryKeyValue,
+    Output,
     All,
 }
 
@@ -334,6 +336,11 @@ pub(crate) struct Variant {
 impl Variant {
     /// Llama without biases.
     pub(crate) fn llama(rope: Rope) -> Self {
+        Self { ropes: vec![rope], ..Self::without_ropes() }
+    }
+
+    /// As `llama`; the family gives its layers their rotations afterwards.
+    pub(crate) fn without_ropes() -> Self {
         Self {
             names: LLAMA,
             norm: NormStyle::Rms,
@@ -342,7 +349,7 @@ impl Variant {
             mlp_bias: false,
             head_norms: false,
             windows: Vec::new(),
-            ropes: vec![rope],
+            ropes: Vec::new(),
         }
     }
 
@@ -354,14 +361,15 @@ impl Variant {
         let mlp = |part: &str| format!("{prefix}.{}.{part}", names.mlp);
         let norm = |part: &str| self.norm.norm(&format!("{prefix}.{part}"), hidden, core.eps);
         let head_norm = |part: &str| self.norm.norm(&attention(part), &core.head(), core.eps);
-        let bias = self.attention_bias != AttentionBias::None;
+        let bias = matches!(self.attention_bias, AttentionBias::QueryKeyValue | AttentionBias::All);
+        let output_bias = matches!(self.attention_bias, AttentionBias::Output | AttentionBias::All);
         let [query, key, value, output] = names.projections;
         let projections = Projections::Separate {
             query: linear(&attention(query), &core.queries(), hidden, bias),
             key: linear(&attention(key), &core.keys(), hidden, bias),
             value: linear(&attention(value), &core.keys(), hidden, bias),
         };
-        let output = linear(&attention(output), hidden, &core.queries(), self.attention_bias == AttentionBias::All);
+        let output = linear(&attention(output), hidden, &core.queries(), output_bias);
         let [gate, up, down] = names.feed_forward;
         let up = linear(&mlp(up), intermediate, hidden, self.mlp_bias);
         let input = match self.gated {

@@ -3,7 +3,11 @@
 use serde_json::{Map, Value};
 
 use crate::config::Config;
-use crate::{DecoderSpec, Error, Tensors, gemma, gemma2, gemma3_text, llama, ministral, ministral3, mistral, qwen2, qwen3, vaultgemma};
+use crate::{
+    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, bitnet, cwm, exaone, gemma, gemma2, gemma3_text, granite, granite_swa,
+    hyperclovax, internlm3, iquestcoder, jais2, llama, ministral, ministral3, mistral, nanochat, qwen2, qwen3, seed_oss, smollm3,
+    vaultgemma,
+};
 
 /// One family: a `model_type` of transformers and how its config is read.
 pub struct Family {
@@ -42,17 +46,36 @@ pub struct Loaded {
 }
 
 const FAMILIES: &[Family] = &[
+    apertus::FAMILY,
+    apertus1p5_text::FAMILY,
+    arcee::FAMILY,
+    bitnet::FAMILY,
+    cwm::FAMILY,
+    exaone::FAMILY,
     gemma::FAMILY,
     gemma2::FAMILY,
     gemma3_text::FAMILY,
+    granite::FAMILY,
+    granite_swa::FAMILY,
+    hyperclovax::FAMILY,
+    internlm3::FAMILY,
+    iquestcoder::FAMILY,
+    jais2::FAMILY,
     llama::FAMILY,
     ministral::FAMILY,
     ministral3::FAMILY,
     mistral::FAMILY,
+    nanochat::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    seed_oss::FAMILY,
+    smollm3::FAMILY,
     vaultgemma::FAMILY,
 ];
+
+/// What published configs call the classes that transformers has merged into another since: `model_type` and `architectures`.
+const MERGED: &[(&str, &str)] =
+    &[("exaone", "ExaoneForCausalLM"), ("internlm3", "InternLM3ForCausalLM"), ("iquestcoder", "IQuestCoderForCausalLM")];
 
 /// All families, by name.
 pub fn families() -> &'static [Family] {
@@ -106,7 +129,7 @@ fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
     };
     let named = map.get("architectures").and_then(Value::as_array).and_then(|list| list.first()).and_then(Value::as_str);
     match named {
-        Some(found) if found != family.architecture => {
+        Some(found) if found != family.architecture && !MERGED.contains(&(model_type, found)) => {
             Err(Error::Architecture { model_type: model_type.to_owned(), found: found.to_owned(), supported: family.architecture })
         }
         _ => Ok(family),

@@ -143,6 +143,7 @@ pub(crate) fn resolve(
     options: &Options,
 ) -> Result<Rope, Error> {
     let Some(object) = object else {
+        pass_over_partial(config, rules)?;
         let base = base(config, outer.layer_theta.or(outer.theta).unwrap_or(rules.theta), outer.partial, rules)?;
         return finish(config, Frequencies::Fixed(base.inverse()), 1.0, rules);
     };
@@ -171,7 +172,11 @@ pub(crate) fn resolve(
     let base = base(&object, theta, partial, rules)?;
     let original = || original_positions(&object, outer, rules);
     let (frequencies, amplitude) = match kind {
-        "default" => (Frequencies::Fixed(base.inverse()), 1.0),
+        "default" => {
+            pass_over_partial(config, rules)?;
+            pass_over_partial(&object, rules)?;
+            (Frequencies::Fixed(base.inverse()), 1.0)
+        }
         "linear" => (Frequencies::Fixed(scaled::linear(&object, &base)?), 1.0),
         "dynamic" => (scaled::dynamic(&object, &base, rules, options)?, 1.0),
         "llama3" => (Frequencies::Fixed(scaled::llama3(&object, &base, original()?)?), 1.0),
@@ -184,6 +189,15 @@ pub(crate) fn resolve(
     };
     object.finish(model_type, &[], &options.allow_unknown_config)?;
     finish(config, frequencies, amplitude, rules)
+}
+
+/// A class that turns whole heads does so whatever `partial_rotary_factor` says, as long as its rotation is not scaled; transformers fails
+/// on the key where it is.
+fn pass_over_partial(object: &Config<'_>, rules: &RopeRules) -> Result<(), Error> {
+    match rules.partial {
+        None => object.float("partial_rotary_factor").map(|_| ()),
+        Some(_) => Ok(()),
+    }
 }
 
 fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules) -> Result<Base, Error> {
