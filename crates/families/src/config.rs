@@ -267,7 +267,7 @@ impl<'a> Config<'a> {
             let name = self.name(key);
             let known = read.contains(key.as_str())
                 || value.is_null()
-                || (self.path.is_empty() && IRRELEVANT.contains(&key.as_str()))
+                || (matches!(self.path, "" | "text_config.") && IRRELEVANT.contains(&key.as_str()))
                 || is_neutral(key, value)
                 || irrelevant.contains(&key.as_str())
                 || allowed.contains(&name);

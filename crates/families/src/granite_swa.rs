@@ -57,6 +57,7 @@ fn ropes(config: &Config<'_>, core: &Core, options: &Options) -> Result<Vec<Opti
         return Err(config.error(key, format!("has {} entries; num_hidden_layers is {}", thetas.len(), core.layers)));
     }
     let outer = Outer::read(config, &rules)?;
+    rope::object(config)?;
     let one = |theta: &serde_json::Value| match theta.as_f64() {
         Some(0.0) => Ok(None),
         Some(theta) => {

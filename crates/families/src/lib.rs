@@ -17,6 +17,7 @@ mod apertus1p5_text;
 mod arcee;
 mod bitnet;
 mod cwm;
+mod emu3;
 mod exaone;
 mod gemma;
 mod gemma2;

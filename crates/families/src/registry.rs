@@ -4,9 +4,9 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::{
-    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, bitnet, cwm, exaone, gemma, gemma2, gemma3_text, granite, granite_swa,
-    hyperclovax, internlm3, iquestcoder, jais2, llama, ministral, ministral3, mistral, nanochat, qwen2, qwen3, seed_oss, smollm3,
-    vaultgemma,
+    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, bitnet, cwm, emu3, exaone, gemma, gemma2, gemma3_text, granite,
+    granite_swa, hyperclovax, internlm3, iquestcoder, jais2, llama, ministral, ministral3, mistral, nanochat, qwen2, qwen3, seed_oss,
+    smollm3, vaultgemma,
 };
 
 /// One family: a `model_type` of transformers and how its config is read.
@@ -51,6 +51,7 @@ const FAMILIES: &[Family] = &[
     arcee::FAMILY,
     bitnet::FAMILY,
     cwm::FAMILY,
+    emu3::FAMILY,
     exaone::FAMILY,
     gemma::FAMILY,
     gemma2::FAMILY,
