@@ -20,7 +20,7 @@ pub use bind::Tensors;
 pub use error::Error;
 pub use registry::{Family, Loaded, Options, families, find_family, load};
 pub use spec::{
-    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer, Linear,
-    LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections, Residual, Rope,
-    Weight, Xielu,
+    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer,
+    Linear, LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections,
+    Residual, Rope, Weight, Xielu,
 };
