@@ -12,15 +12,24 @@ mod rope;
 mod spec;
 mod windows;
 
+mod cohere;
+mod cohere2;
 mod llama;
+mod olmo;
+mod olmo2;
+mod olmo3;
+mod phi;
+mod phi3;
 mod qwen2;
 mod qwen3;
+mod stablelm;
+mod starcoder2;
 
 pub use bind::Tensors;
 pub use error::Error;
 pub use registry::{Family, Loaded, Options, families, find_family, load};
 pub use spec::{
-    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer, Linear,
-    LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections, Residual, Rope,
-    Weight, Xielu,
+    Activation, Alibi, Arrangement, Attention, DecoderSpec, Embedding, Frequencies, Gain, Head, HeadNorms, HeadTransform, Join, Layer,
+    Linear, LinearLayout, Mlp, MlpInput, Norm, NormExtent, NormKind, NormOrder, Pairing, Part, PositionScale, Positions, Projections,
+    Residual, Rope, Weight, Xielu,
 };

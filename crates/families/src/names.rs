@@ -18,6 +18,11 @@ impl Size {
     pub(crate) fn new(value: u64, because: impl Into<String>) -> Self {
         Self { value, because: because.into() }
     }
+
+    /// `count` of these, one after another.
+    pub(crate) fn times(&self, count: u64) -> Self {
+        Self { value: count * self.value, because: format!("{count} × {}", self.because) }
+    }
 }
 
 /// The tensor `name` of these dimensions.

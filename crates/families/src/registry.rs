@@ -3,7 +3,7 @@
 use serde_json::{Map, Value};
 
 use crate::config::Config;
-use crate::{DecoderSpec, Error, Tensors, llama, qwen2, qwen3};
+use crate::{DecoderSpec, Error, Tensors, cohere, cohere2, llama, olmo, olmo2, olmo3, phi, phi3, qwen2, qwen3, stablelm, starcoder2};
 
 /// One family: a `model_type` of transformers and how its config is read.
 pub struct Family {
@@ -41,7 +41,20 @@ pub struct Loaded {
     pub spec: DecoderSpec,
 }
 
-const FAMILIES: &[Family] = &[llama::FAMILY, qwen2::FAMILY, qwen3::FAMILY];
+const FAMILIES: &[Family] = &[
+    cohere::FAMILY,
+    cohere2::FAMILY,
+    llama::FAMILY,
+    olmo::FAMILY,
+    olmo2::FAMILY,
+    olmo3::FAMILY,
+    phi::FAMILY,
+    phi3::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    stablelm::FAMILY,
+    starcoder2::FAMILY,
+];
 
 /// All families, by name.
 pub fn families() -> &'static [Family] {
