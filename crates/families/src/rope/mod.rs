@@ -150,8 +150,11 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
     if dim > rules.head_dim || !dim.is_multiple_of(2) || dim == 0 {
-        let problem = format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
-        return Err(object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem }));
+        let problem =
+            format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
+        return Err(
+            object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem })
+        );
     }
     Ok(Base::new(theta, dim))
 }
