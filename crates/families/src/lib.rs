@@ -14,7 +14,16 @@ mod windows;
 
 mod cohere;
 mod cohere2;
+mod cohere_compass_text;
+mod ernie4_5;
+mod exaone4;
+mod glm;
+mod glm4;
+mod helium;
+mod hunyuan_v1_dense;
 mod llama;
+mod modernbert_decoder;
+mod nemotron;
 mod olmo;
 mod olmo2;
 mod olmo3;

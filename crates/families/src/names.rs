@@ -122,6 +122,8 @@ pub(crate) enum HeadDim {
     RoundedDown,
     /// From `head_dim` with a class default.
     Default(u64),
+    /// From `head_dim` with a class default; `null` means `hidden_size / num_attention_heads` rounded down.
+    DefaultOrQuotient(u64),
     /// Always `hidden_size / num_attention_heads`; the class does not read `head_dim`.
     Quotient,
 }
@@ -261,6 +263,11 @@ fn head_dim(config: &Config<'_>, hidden_size: u64, heads: u64, rule: HeadDim) ->
     match rule {
         HeadDim::Quotient => multiple().and_then(|()| quotient()),
         HeadDim::Default(default) => config.size_or("head_dim", default),
+        HeadDim::DefaultOrQuotient(default) => match config.size("head_dim")? {
+            Stored::Value(head_dim) => Ok(head_dim),
+            Stored::Absent => Ok(default),
+            Stored::Null => quotient(),
+        },
         HeadDim::Computed => {
             multiple()?;
             config.size("head_dim")?.optional().map_or_else(quotient, Ok)

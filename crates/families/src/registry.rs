@@ -3,7 +3,10 @@
 use serde_json::{Map, Value};
 
 use crate::config::Config;
-use crate::{DecoderSpec, Error, Tensors, cohere, cohere2, llama, olmo, olmo2, olmo3, phi, phi3, qwen2, qwen3, stablelm, starcoder2};
+use crate::{
+    DecoderSpec, Error, Tensors, cohere, cohere_compass_text, cohere2, ernie4_5, exaone4, glm, glm4, helium, hunyuan_v1_dense, llama,
+    modernbert_decoder, nemotron, olmo, olmo2, olmo3, phi, phi3, qwen2, qwen3, stablelm, starcoder2,
+};
 
 /// One family: a `model_type` of transformers and how its config is read.
 pub struct Family {
@@ -44,7 +47,16 @@ pub struct Loaded {
 const FAMILIES: &[Family] = &[
     cohere::FAMILY,
     cohere2::FAMILY,
+    cohere_compass_text::FAMILY,
+    ernie4_5::FAMILY,
+    exaone4::FAMILY,
+    glm::FAMILY,
+    glm4::FAMILY,
+    helium::FAMILY,
+    hunyuan_v1_dense::FAMILY,
     llama::FAMILY,
+    modernbert_decoder::FAMILY,
+    nemotron::FAMILY,
     olmo::FAMILY,
     olmo2::FAMILY,
     olmo3::FAMILY,
