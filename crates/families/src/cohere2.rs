@@ -35,12 +35,16 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
     let rules = RopeRules { pairing: Pairing::Interleaved, ..RopeRules::of(&core) };
     let pattern = config.size_or("sliding_window_pattern", 4)?;
     let slides = sliding_layers(config, core.layers, |layer| !(layer + 1).is_multiple_of(pattern))?;
+    let rope = match slides.contains(&true) {
+        true => Some(rope::read(config, &rules, FAMILY.model_type, options)?),
+        false => rope::pass_over(config).map(|()| None)?,
+    };
     let variant = Variant {
         names: NAMES,
         norm: NormStyle::LayerNoBias,
         attention_bias: attention_bias(config, false)?,
         windows: windows::windows(config, &slides, windows::width(config, Some(4096))?)?,
-        ..Variant::llama(rope::read(config, &rules, FAMILY.model_type, options)?)
+        ..Variant::llama(rope)
     };
     let mut spec = pre_norm(&core, variant, tensors);
     spec.head.scale = config.float_or("logit_scale", 0.0625)?;

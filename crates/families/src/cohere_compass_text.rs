@@ -30,11 +30,8 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
         names: NAMES,
         norm: NormStyle::LayerNoBias,
         attention_bias: attention_bias(config, false)?,
-        gated: true,
-        mlp_bias: false,
-        head_norms: false,
         windows: windows::windows(config, &slides, windows::width(config, Some(4096))?)?,
-        ropes: Vec::new(),
+        ..Variant::llama(None)
     };
     let mut ropes = [None; 2];
     for (index, kind) in ropes.iter_mut().zip(KINDS) {

@@ -13,7 +13,8 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Ernie4_5ForCausalLM",
     prefix: "model.",
     summary: "ERNIE 4.5 0.3B, dense",
-    irrelevant: &[],
+    // The published checkpoints bring code of their own for the class that transformers has.
+    irrelevant: &["auto_map"],
     read,
 };
 

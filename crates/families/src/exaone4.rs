@@ -44,12 +44,12 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
         (None, None) => return Err(config.error("layer_types", "is missing, which transformers refuses where sliding_window is null")),
     };
     let slides = sliding_layers(config, core.layers, |layer| !(layer + 1).is_multiple_of(pattern))?;
-    let variant = Variant {
-        names: NAMES,
-        head_norms: true,
-        windows: windows::windows(config, &slides, window)?,
-        ..Variant::llama(rope::read(config, &RopeRules::of(&core), FAMILY.model_type, options)?)
+    let rope = match window.is_none() || slides.contains(&true) {
+        true => Some(rope::read(config, &RopeRules::of(&core), FAMILY.model_type, options)?),
+        false => rope::pass_over(config).map(|()| None)?,
     };
+    let windows = windows::windows(config, &slides, window)?;
+    let variant = Variant { names: NAMES, head_norms: true, windows, ..Variant::llama(rope) };
     let mut spec = pre_norm(&core, variant, tensors);
     norms_after(&mut spec);
     for (layer, slides) in spec.layers.iter_mut().zip(slides) {

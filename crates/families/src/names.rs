@@ -338,7 +338,7 @@ pub(crate) struct Variant {
 
 impl Variant {
     /// Llama without biases.
-    pub(crate) fn llama(rope: Rope) -> Self {
+    pub(crate) fn llama(rope: impl Into<Option<Rope>>) -> Self {
         Self {
             names: LLAMA,
             norm: NormStyle::Rms,
@@ -347,7 +347,7 @@ impl Variant {
             mlp_bias: false,
             head_norms: false,
             windows: Vec::new(),
-            ropes: vec![rope],
+            ropes: rope.into().into_iter().collect(),
         }
     }
 

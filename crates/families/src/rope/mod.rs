@@ -69,6 +69,16 @@ pub(crate) fn read(config: &Config<'_>, rules: &RopeRules, model_type: &str, opt
     resolve(config, object, &outer, rules, model_type, options)
 }
 
+/// Passes over the keys of a rotation where no layer rotates.
+pub(crate) fn pass_over(config: &Config<'_>) -> Result<(), Error> {
+    config.object("rope_parameters", "rope_parameters.")?;
+    config.object("rope_scaling", "rope_scaling.")?;
+    config.float("rope_theta")?;
+    config.float("partial_rotary_factor")?;
+    config.size("original_max_position_embeddings")?;
+    Ok(())
+}
+
 /// As [`read`], for classes whose layers rotate by type: `rope_parameters` holds an object for each of `types`, `null` where layers of
 /// that type do not rotate. `None` where the config has no such object at all (the v4 layout is the class's own).
 pub(crate) fn read_by_type<const N: usize>(
@@ -102,6 +112,7 @@ pub(crate) fn resolve(
     options: &Options,
 ) -> Result<Rope, Error> {
     let Some(object) = object else {
+        whole_heads(config, "default", rules)?;
         let base = base(config, outer.theta.unwrap_or(rules.theta), outer.partial, rules)?;
         return finish(config, Frequencies::Fixed(base.inverse()), 1.0, rules);
     };
@@ -125,6 +136,8 @@ pub(crate) fn resolve(
         (Some(kind), _) | (None, Some(kind)) => kind,
         (None, None) => "default",
     };
+    whole_heads(config, kind, rules)?;
+    whole_heads(&object, kind, rules)?;
     let base = base(&object, theta, partial, rules)?;
     let original = || original_positions(&object, outer, rules);
     let (frequencies, amplitude) = match kind {
@@ -141,6 +154,19 @@ pub(crate) fn resolve(
     };
     object.finish(model_type, &[], &options.allow_unknown_config)?;
     finish(config, frequencies, amplitude, rules)
+}
+
+/// Classes that rotate whole heads do not look at `partial_rotary_factor` in an unscaled rotation, and fail at it in a scaled one.
+fn whole_heads(object: &Config<'_>, kind: &str, rules: &RopeRules) -> Result<(), Error> {
+    if rules.partial.is_some() {
+        return Ok(());
+    }
+    match object.float("partial_rotary_factor")?.optional() {
+        Some(factor) if factor != 1.0 && kind != "default" => {
+            Err(object.error("partial_rotary_factor", format!("is {factor}, but this class can only rotate whole heads")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules) -> Result<Base, Error> {
