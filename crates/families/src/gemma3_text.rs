@@ -30,7 +30,7 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
         windows: windows::windows(config, &slides, windows::width(config, Some(4096))?)?,
         names: Names { mlp_norm: "pre_feedforward_layernorm", ..LLAMA },
         head_norms: true,
-        ..Variant::without_ropes()
+        ..Variant::llama(None)
     };
     let mut spec = gemma::scaled(config, &core, variant, tensors)?;
     let scale = query_scale(config)?;

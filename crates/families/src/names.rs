@@ -18,6 +18,11 @@ impl Size {
     pub(crate) fn new(value: u64, because: impl Into<String>) -> Self {
         Self { value, because: because.into() }
     }
+
+    /// `count` of these, one after another.
+    pub(crate) fn times(&self, count: u64) -> Self {
+        Self { value: count * self.value, because: format!("{count} × {}", self.because) }
+    }
 }
 
 /// The tensor `name` of these dimensions.
@@ -335,12 +340,7 @@ pub(crate) struct Variant {
 
 impl Variant {
     /// Llama without biases.
-    pub(crate) fn llama(rope: Rope) -> Self {
-        Self { ropes: vec![rope], ..Self::without_ropes() }
-    }
-
-    /// As `llama`; the family gives its layers their rotations afterwards.
-    pub(crate) fn without_ropes() -> Self {
+    pub(crate) fn llama(rope: impl Into<Option<Rope>>) -> Self {
         Self {
             names: LLAMA,
             norm: NormStyle::Rms,
@@ -349,7 +349,7 @@ impl Variant {
             mlp_bias: false,
             head_norms: false,
             windows: Vec::new(),
-            ropes: Vec::new(),
+            ropes: rope.into().into_iter().collect(),
         }
     }
 

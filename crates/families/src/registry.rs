@@ -4,9 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::{
-    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, bitnet, cwm, emu3, exaone, gemma, gemma2, gemma3_text, granite,
-    granite_swa, hyperclovax, internlm3, iquestcoder, jais2, llama, ministral, ministral3, mistral, nanochat, qwen2, qwen3, seed_oss,
-    smollm3, vaultgemma,
+    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, bitnet, cohere, cohere2, cohere_compass_text, cwm, emu3, ernie4_5, exaone, exaone4, gemma, gemma2, gemma3_text, glm, glm4, granite, granite_swa, helium, hunyuan_v1_dense, hyperclovax, internlm3, iquestcoder, jais2, llama, ministral, ministral3, mistral, modernbert_decoder, nanochat, nemotron, olmo, olmo2, olmo3, phi, phi3, qwen2, qwen3, seed_oss, smollm3, stablelm, starcoder2, vaultgemma,
 };
 
 /// One family: a `model_type` of transformers and how its config is read.
@@ -46,31 +44,49 @@ pub struct Loaded {
 }
 
 const FAMILIES: &[Family] = &[
-    apertus::FAMILY,
     apertus1p5_text::FAMILY,
+    apertus::FAMILY,
     arcee::FAMILY,
     bitnet::FAMILY,
+    cohere2::FAMILY,
+    cohere::FAMILY,
+    cohere_compass_text::FAMILY,
     cwm::FAMILY,
     emu3::FAMILY,
+    ernie4_5::FAMILY,
+    exaone4::FAMILY,
     exaone::FAMILY,
-    gemma::FAMILY,
     gemma2::FAMILY,
     gemma3_text::FAMILY,
+    gemma::FAMILY,
+    glm4::FAMILY,
+    glm::FAMILY,
     granite::FAMILY,
     granite_swa::FAMILY,
+    helium::FAMILY,
+    hunyuan_v1_dense::FAMILY,
     hyperclovax::FAMILY,
     internlm3::FAMILY,
     iquestcoder::FAMILY,
     jais2::FAMILY,
     llama::FAMILY,
-    ministral::FAMILY,
     ministral3::FAMILY,
+    ministral::FAMILY,
     mistral::FAMILY,
+    modernbert_decoder::FAMILY,
     nanochat::FAMILY,
+    nemotron::FAMILY,
+    olmo2::FAMILY,
+    olmo3::FAMILY,
+    olmo::FAMILY,
+    phi3::FAMILY,
+    phi::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
     seed_oss::FAMILY,
     smollm3::FAMILY,
+    stablelm::FAMILY,
+    starcoder2::FAMILY,
     vaultgemma::FAMILY,
 ];
 

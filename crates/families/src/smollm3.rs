@@ -44,7 +44,7 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
         attention_bias: if bias { AttentionBias::All } else { AttentionBias::None },
         mlp_bias: config.flag_or("mlp_bias", false)?,
         windows: windows::windows(config, &slides, window)?,
-        ..Variant::without_ropes()
+        ..Variant::llama(None)
     };
     let mut spec = pre_norm(&core, variant, tensors);
     rope::by_layer(&mut spec, rotates.iter().map(|&rotates| rope.clone().filter(|_| rotates)));

@@ -106,6 +106,16 @@ pub(crate) fn by_layer(spec: &mut DecoderSpec, ropes: impl IntoIterator<Item = O
     }
 }
 
+/// Passes over the keys of a rotation where no layer rotates.
+pub(crate) fn pass_over(config: &Config<'_>) -> Result<(), Error> {
+    config.object("rope_parameters", "rope_parameters.")?;
+    config.object("rope_scaling", "rope_scaling.")?;
+    config.float("rope_theta")?;
+    config.float("partial_rotary_factor")?;
+    config.size("original_max_position_embeddings")?;
+    Ok(())
+}
+
 /// As [`read`], for classes whose layers rotate by type: `rope_parameters` holds an object for each of `types`, `null` where layers of
 /// that type do not rotate. `None` where the config has no such object at all (the v4 layout is the class's own).
 pub(crate) fn read_by_type<const N: usize>(
@@ -143,7 +153,7 @@ pub(crate) fn resolve(
     options: &Options,
 ) -> Result<Rope, Error> {
     let Some(object) = object else {
-        pass_over_partial(config, rules)?;
+        whole_heads(config, "default", rules)?;
         let base = base(config, outer.layer_theta.or(outer.theta).unwrap_or(rules.theta), outer.partial, rules)?;
         return finish(config, Frequencies::Fixed(base.inverse()), 1.0, rules);
     };
@@ -169,14 +179,12 @@ pub(crate) fn resolve(
         (Some(kind), _) | (None, Some(kind)) => kind,
         (None, None) => "default",
     };
+    whole_heads(config, kind, rules)?;
+    whole_heads(&object, kind, rules)?;
     let base = base(&object, theta, partial, rules)?;
     let original = || original_positions(&object, outer, rules);
     let (frequencies, amplitude) = match kind {
-        "default" => {
-            pass_over_partial(config, rules)?;
-            pass_over_partial(&object, rules)?;
-            (Frequencies::Fixed(base.inverse()), 1.0)
-        }
+        "default" => (Frequencies::Fixed(base.inverse()), 1.0),
         "linear" => (Frequencies::Fixed(scaled::linear(&object, &base)?), 1.0),
         "dynamic" => (scaled::dynamic(&object, &base, rules, options)?, 1.0),
         "llama3" => (Frequencies::Fixed(scaled::llama3(&object, &base, original()?)?), 1.0),
@@ -191,12 +199,16 @@ pub(crate) fn resolve(
     finish(config, frequencies, amplitude, rules)
 }
 
-/// A class that turns whole heads does so whatever `partial_rotary_factor` says, as long as its rotation is not scaled; transformers fails
-/// on the key where it is.
-fn pass_over_partial(object: &Config<'_>, rules: &RopeRules) -> Result<(), Error> {
-    match rules.partial {
-        None => object.float("partial_rotary_factor").map(|_| ()),
-        Some(_) => Ok(()),
+/// Classes that rotate whole heads do not look at `partial_rotary_factor` in an unscaled rotation, and fail at it in a scaled one.
+fn whole_heads(object: &Config<'_>, kind: &str, rules: &RopeRules) -> Result<(), Error> {
+    if rules.partial.is_some() {
+        return Ok(());
+    }
+    match object.float("partial_rotary_factor")?.optional() {
+        Some(factor) if factor != 1.0 && kind != "default" => {
+            Err(object.error("partial_rotary_factor", format!("is {factor}, but this class can only rotate whole heads")))
+        }
+        _ => Ok(()),
     }
 }
 
