@@ -3,7 +3,10 @@
 use serde_json::{Map, Value};
 
 use crate::config::Config;
-use crate::{DecoderSpec, Error, Tensors, llama, qwen2, qwen3};
+use crate::{
+    DecoderSpec, Error, Tensors, biogpt, bloom, codegen, ctrl, falcon, gpt_bigcode, gpt_neo, gpt_neox, gpt_neox_japanese, gpt2, gptj,
+    llama, mpt, openai_gpt, opt, persimmon, qwen2, qwen3, xglm,
+};
 
 /// One family: a `model_type` of transformers and how its config is read.
 pub struct Family {
@@ -41,7 +44,28 @@ pub struct Loaded {
     pub spec: DecoderSpec,
 }
 
-const FAMILIES: &[Family] = &[llama::FAMILY, qwen2::FAMILY, qwen3::FAMILY];
+const FAMILIES: &[Family] = &[
+    biogpt::FAMILY,
+    bloom::FAMILY,
+    codegen::FAMILY,
+    ctrl::FAMILY,
+    falcon::FAMILY,
+    gpt2::FAMILY,
+    gpt2::SW3,
+    gpt_bigcode::FAMILY,
+    gpt_neo::FAMILY,
+    gpt_neox::FAMILY,
+    gpt_neox_japanese::FAMILY,
+    gptj::FAMILY,
+    llama::FAMILY,
+    mpt::FAMILY,
+    openai_gpt::FAMILY,
+    opt::FAMILY,
+    persimmon::FAMILY,
+    qwen2::FAMILY,
+    qwen3::FAMILY,
+    xglm::FAMILY,
+];
 
 /// All families, by name.
 pub fn families() -> &'static [Family] {

@@ -48,25 +48,50 @@ impl Outer {
             Some(_) => config.float("partial_rotary_factor")?.optional(),
             None => None,
         };
-        // The keys of scaled rotations alone: anywhere else it would be a key that nobody reads.
-        let original = match (config.object("rope_parameters", "")?.optional(), config.object("rope_scaling", "")?.optional()) {
-            (None, None) if rules.original_positions.is_none() => None,
-            _ => config.size("original_max_position_embeddings")?.optional(),
-        };
-        Ok(Self { theta: config.not_null("rope_theta", config.float("rope_theta")?)?, partial, original_positions: original })
+        let theta = config.not_null("rope_theta", config.float("rope_theta")?)?;
+        Ok(Self { theta, partial, original_positions: Self::original(config, rules)? })
     }
+
+    /// As [`Outer::read`], for classes whose keys are `rotary_emb_base` and `rotary_pct` instead.
+    pub(crate) fn read_rotary(config: &Config<'_>, rules: &RopeRules) -> Result<Self, Error> {
+        let number = |key: &'static str| config.not_null(key, config.float(key)?);
+        Ok(Self { theta: number("rotary_emb_base")?, partial: number("rotary_pct")?, original_positions: Self::original(config, rules)? })
+    }
+
+    fn original(config: &Config<'_>, rules: &RopeRules) -> Result<Option<u64>, Error> {
+        // The keys of scaled rotations alone: anywhere else it would be a key that nobody reads.
+        match (config.object("rope_parameters", "")?.optional(), config.object("rope_scaling", "")?.optional()) {
+            (None, None) if rules.original_positions.is_none() => Ok(None),
+            _ => Ok(config.size("original_max_position_embeddings")?.optional()),
+        }
+    }
+}
+
+/// `theta^(−2i / dim)`, `[dim / 2]`: radians a position, for classes without keys for it.
+pub(crate) fn inverse(theta: f64, dim: u64) -> Vec<f32> {
+    Base::new(theta, dim).inverse()
 }
 
 /// Reads `rope_parameters` (v5) or `rope_theta` and `rope_scaling` (v4). Values that contradict each other are refused.
 pub(crate) fn read(config: &Config<'_>, rules: &RopeRules, model_type: &str, options: &Options) -> Result<Rope, Error> {
-    let outer = Outer::read(config, rules)?;
+    read_beside(config, &Outer::read(config, rules)?, rules, model_type, options)
+}
+
+/// As [`read`], for classes with other keys beside the RoPE object.
+pub(crate) fn read_beside(
+    config: &Config<'_>,
+    outer: &Outer,
+    rules: &RopeRules,
+    model_type: &str,
+    options: &Options,
+) -> Result<Rope, Error> {
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
     let scaling = config.object("rope_scaling", "rope_scaling.")?.optional();
     let object = match (parameters, scaling) {
         (Some(_), Some(_)) => return Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
         (object, None) | (None, object) => object,
     };
-    resolve(config, object, &outer, rules, model_type, options)
+    resolve(config, object, outer, rules, model_type, options)
 }
 
 /// As [`read`], for classes whose layers rotate by type: `rope_parameters` holds an object for each of `types`, `null` where layers of
@@ -150,8 +175,11 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
     if dim > rules.head_dim || !dim.is_multiple_of(2) || dim == 0 {
-        let problem = format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
-        return Err(object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem }));
+        let problem =
+            format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
+        return Err(
+            object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem })
+        );
     }
     Ok(Base::new(theta, dim))
 }
