@@ -249,6 +249,10 @@ pub(crate) struct ConfigFlags {
     /// Ignore this key of config.json, whatever it means; recorded in the manifest
     #[arg(long, value_name = "KEY")]
     pub(crate) allow_unknown_config: Vec<String>,
+    /// Longest sequence that will be run; where rotations change with the length (longrope, dynamic), only its side is written
+    /// [default: both sides, as the source does]
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) max_length: Option<u64>,
 }
 
 /// Where native libraries are.

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
 
 /// How config.json is to be read.
 pub(crate) fn options(flags: &ConfigFlags) -> plansmith_families::Options {
-    plansmith_families::Options { allow_unknown_config: flags.allow_unknown_config.clone() }
+    plansmith_families::Options { allow_unknown_config: flags.allow_unknown_config.clone(), max_length: flags.max_length }
 }
 
 fn target(args: &Export) -> Result<Target, Failure> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use plansmith_lowering::{Float, Source, Target, lower};
-use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source};
+use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_verify::{Prompts, Verdict};
 
@@ -105,8 +105,9 @@ fn in_memory(source: &Source) -> Result<GraphCandidate, Failure> {
 pub(crate) fn prompts(source: &Source, file: Option<&Path>) -> Result<(Prompts, String), Failure> {
     let spec = &source.loaded.spec;
     let (vocab, positions) = (spec.vocab_size as usize, spec.max_positions as usize);
+    let switch = spec.switch_length().map(|length| length as usize);
     let Some(path) = file else {
-        return Ok((Prompts::builtin(vocab, positions)?, "builtin".into()));
+        return Ok((builtin(spec)?, "builtin".into()));
     };
     // Prompts of ids need no tokenizer.
     let text = LazyCell::new(|| TextModel::find(&[source.checkpoint.dir().to_owned()]).map_err(|failure| failure.line()));
@@ -114,7 +115,7 @@ pub(crate) fn prompts(source: &Source, file: Option<&Path>) -> Result<(Prompts, 
         let ids = text.as_ref().map_err(Clone::clone)?.encode(line, true).map_err(|failure| failure.line())?;
         Ok(ids.into_iter().map(i64::from).collect())
     })?;
-    Ok((prompts, path.display().to_string()))
+    Ok((prompts.switching_at(switch), path.display().to_string()))
 }
 
 /// Flags on libraries as the runtimes take them.

@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 
-use plansmith_families::{DecoderSpec, Linear, Weight};
+use plansmith_families::{DecoderSpec, Linear, LinearLayout, Weight};
 use plansmith_graph::{Data, Dim, ExternalData, Graph, Value};
 use plansmith_tensor::DType;
 
@@ -92,12 +92,12 @@ impl<'a> Context<'a> {
         Ok(value)
     }
 
-    /// `x · weightᵀ + bias`, with `x` of `[tokens, in]`, as one Gemm over the stored `[out, in]` layout: no weight is transposed.
+    /// A linear map of `x`, `[tokens, in]`, as one Gemm over the layout that is stored: no weight is transposed.
     pub(crate) fn linear(&self, g: &mut Graph, name: &str, linear: &Linear, x: Value) -> Result<Value, Error> {
         g.scope(name, |g| {
             let weight = self.weight(g, &linear.weight)?;
             let bias = linear.bias.as_ref().map(|bias| self.weight(g, bias)).transpose()?;
-            Ok(g.gemm(x, weight, bias, true)?)
+            Ok(g.gemm(x, weight, bias, linear.layout == LinearLayout::OutIn)?)
         })
     }
 }

@@ -1,9 +1,10 @@
 //! The loop over layers.
 
-use plansmith_graph::{Graph, Metadata};
+use plansmith_families::{Arrangement, Join, Residual};
+use plansmith_graph::{Graph, Metadata, Value};
 
 use crate::blocks::attention::LayerInputs;
-use crate::blocks::{attention, embedding, head, mask, mlp, norm, rope};
+use crate::blocks::{alibi, attention, embedding, head, mask, mlp, norm, rope};
 use crate::context::Context;
 use crate::{Error, Float, Form, LogitsAt, Source, Target, WeightTable};
 
@@ -38,19 +39,34 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;
     let masks = mask::by_window(g, cx, spec)?;
+    let biases = alibi::all(g, cx, spec)?;
     let mut x = embedding::lookup(g, cx, &spec.embedding)?;
     let mut presents = Vec::new();
     for (index, (layer, past)) in spec.layers.iter().zip(pasts).enumerate() {
         g.scope(&format!("model/layers.{index}"), |g| -> Result<(), Error> {
-            let normed = norm::apply(g, cx, "input_layernorm", &layer.input_norm, x)?;
             let attention = &layer.attention;
-            let inputs = LayerInputs { past, mask: masks.of(form, attention), rotation: rotations[attention.rope] };
+            let inputs = LayerInputs {
+                past,
+                mask: masks.of(attention),
+                rotation: attention.rope.map(|rope| rotations[rope]),
+                bias: attention.alibi.as_ref().and_then(|alibi| biases.of(alibi)),
+            };
+            let normed = norm::optional(g, cx, "input_layernorm", layer.attention_join.input_norm.as_ref(), x)?;
             let attended = attention::apply(g, cx, attention, &inputs, normed)?;
             presents.push(attended.present);
-            x = g.add(x, attended.output)?;
-            let normed = norm::apply(g, cx, "post_attention_layernorm", &layer.post_attention_norm, x)?;
+            let before = x;
+            x = join(g, cx, "attention", &layer.attention_join, (x, normed), attended.output)?;
+            let stream = match layer.arrangement {
+                Arrangement::Sequential => x,
+                Arrangement::Parallel => before,
+            };
+            let shared = layer.arrangement == Arrangement::Parallel && layer.mlp_join.input_norm == layer.attention_join.input_norm;
+            let normed = match shared {
+                true => normed,
+                false => norm::optional(g, cx, "post_attention_layernorm", layer.mlp_join.input_norm.as_ref(), stream)?,
+            };
             let fed = mlp::apply(g, cx, &layer.mlp, normed)?;
-            x = g.add(x, fed)?;
+            x = join(g, cx, "mlp", &layer.mlp_join, (x, normed), fed)?;
             Ok(())
         })?;
     }
@@ -61,6 +77,18 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
         g.output(&format!("present.{index}.value"), present.value)?;
     }
     Ok(Lowered { graph, table, compute, form, opset })
+}
+
+/// The stream after a block gave `result`; `x` is the stream that it is added to, `normed` what the block read.
+fn join(g: &mut Graph, cx: &Context<'_>, name: &str, join: &Join, (x, normed): (Value, Value), result: Value) -> Result<Value, Error> {
+    let result = norm::optional(g, cx, &format!("{name}_output_norm"), join.output_norm.as_ref(), result)?;
+    let result = if join.scale == 1.0 { result } else { g.mul(result, join.scale)? };
+    let residual = match join.residual {
+        Residual::Stream => x,
+        Residual::Normed => normed,
+    };
+    let sum = g.add(residual, result)?;
+    norm::optional(g, cx, &format!("{name}_stream_norm"), join.stream_norm.as_ref(), sum)
 }
 
 impl Lowered {

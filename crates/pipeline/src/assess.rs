@@ -4,6 +4,7 @@ use std::path::Path;
 
 use plansmith_checkpoint::{Audit, Scan, audit};
 use plansmith_engine::Lookup;
+use plansmith_families::DecoderSpec;
 use plansmith_files::{cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
 use plansmith_reference::Reference;
@@ -90,7 +91,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         progress(Progress { what, check: inner.check, set: inner.set });
     };
 
-    let golden = assessment.golden.map(|path| read_golden(path, spec.vocab_size, spec.max_positions)).transpose()?;
+    let golden = assessment.golden.map(|path| read_golden(path, spec)).transpose()?;
     let agreement = golden
         .as_ref()
         .map(|(golden, _)| OracleAgreement::between(&mut reference, golden, &mut |inner| checking("reference", inner, progress)));
@@ -131,9 +132,18 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     Ok(Verdict::conclude(source, evidence, verdicts))
 }
 
-fn read_golden(path: &Path, vocab: u64, max_positions: u64) -> Result<(Golden, GoldenFacts), Error> {
-    let golden = Golden::open(path)?;
-    golden.check_fits(vocab as usize, max_positions as usize)?;
+/// The built-in prompts, as far as they suit the source.
+///
+/// # Errors
+/// The vocabulary is empty.
+pub fn builtin(spec: &DecoderSpec) -> Result<Prompts, plansmith_verify::Error> {
+    let prompts = Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize)?;
+    Ok(prompts.switching_at(spec.switch_length().map(|length| length as usize)))
+}
+
+fn read_golden(path: &Path, spec: &DecoderSpec) -> Result<(Golden, GoldenFacts), Error> {
+    let golden = Golden::open(path)?.switching_at(spec.switch_length().map(|length| length as usize));
+    golden.check_fits(spec.vocab_size as usize, spec.max_positions as usize)?;
     let producer = golden.producer().map(str::to_owned);
     Ok((golden, GoldenFacts { path: path.display().to_string(), sha256: sha256_file(path)?, producer }))
 }
@@ -152,7 +162,7 @@ pub fn assess_bundle(
 ) -> Result<Verdict, Error> {
     let (manifest, _) = Manifest::read(bundle)?;
     let path = bundle.join("golden.safetensors");
-    let golden = Golden::open(&path)?;
+    let golden = Golden::open(&path)?.switching_at(manifest.source.switch_length.map(|length| length as usize));
     let facts =
         GoldenFacts { path: path.display().to_string(), sha256: sha256_file(&path)?, producer: golden.producer().map(str::to_owned) };
     let (graphs, plans) = match artifacts {

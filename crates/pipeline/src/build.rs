@@ -10,9 +10,9 @@ use plansmith_lowering::{Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source};
+use crate::assess::{Assessment, assess, audit_source, builtin};
 use crate::candidates::{GraphCandidate, PlanCandidate};
-use crate::file::{PipelineFile, Prompts as PromptsSpec};
+use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
@@ -114,14 +114,15 @@ struct Prepared {
 fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
     let pipeline = read_pipeline(path, options.overrides)?;
     let folder = resolve(path, &pipeline.source.checkpoint.0);
-    let reading = plansmith_families::Options { allow_unknown_config: pipeline.source.allow_unknown_config.clone() };
+    let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
+    let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
     let source = Source::open(&folder, &reading)?;
     progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
     let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Hashed(bytes)))?;
     check_pins(path, &pipeline, &source, &audit)?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
-        PromptsSpec::Builtin => (Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize)?, "builtin".to_owned()),
+        PromptsSpec::Builtin => (builtin(spec)?, "builtin".to_owned()),
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
             let refuse = |problem| Error::Invalid { path: path.to_owned(), key: "verify.prompts".into(), problem, hint: None };
@@ -399,6 +400,8 @@ impl Run<'_> {
             model_type: prepared.source.loaded.model_type.to_owned(),
             sha256: source_digests(&prepared.source, &prepared.audit),
             allow_unknown_config: pipeline.source.allow_unknown_config.clone(),
+            max_length: pipeline.source.max_length,
+            switch_length: prepared.source.loaded.spec.switch_length(),
         };
         let not_executed = verdict.candidates.iter().filter(|candidate| candidate.verdict == Outcome::NotExecuted);
         let short = VerdictRecord {

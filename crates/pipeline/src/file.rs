@@ -48,6 +48,8 @@ pub struct SourceSpec {
     /// Keys of config.json that are not understood and are to be ignored.
     #[serde(default)]
     pub allow_unknown_config: Vec<String>,
+    /// Longest sequence that will be run; where rotations change with the length, only its side is written.
+    pub max_length: Option<u64>,
 }
 
 /// How weights are stored.

@@ -56,6 +56,12 @@ pub struct SourceRecord {
     pub sha256: BTreeMap<String, Digest>,
     /// Config keys that were ignored on the user's word.
     pub allow_unknown_config: Vec<String>,
+    /// Longest sequence that the user said will be run, which chose the side of rotations that change with the length.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_length: Option<u64>,
+    /// Total length beyond which every rotation changes: a cache that was filled below it is no use above.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub switch_length: Option<u64>,
 }
 
 /// One graph's recipe.

@@ -1,166 +1,104 @@
-//! Grouped-query attention over the cache.
+//! Self-attention of one layer.
 
-use faer::linalg::matmul::matmul;
-use faer::{Accum, MatMut, MatRef, Par};
-use plansmith_families::Attention;
-use plansmith_tensor::Batch;
-use rayon::prelude::*;
+use plansmith_families::{Attention, NormOrder, PositionScale};
 
-use crate::cache::{HeadCache, LayerCache};
-use crate::exp::exp_of_negative;
-use crate::range::largest;
+use crate::attend::attend;
+use crate::cache::LayerCache;
+use crate::linear::linear;
+use crate::norm::norm_in_place;
+use crate::projections::{Projected, project};
+use crate::range::raise;
+use crate::step::Step;
 
-/// Queries of one task: their scores against 8192 columns take 2 MiB.
-const QUERIES: usize = 64;
-
-/// Attends from `query`, `[batch, sequence, heads, head_dim]`, to `cache`, which holds this step's tokens already.
-/// The result is shaped like `query`.
-pub(crate) fn attend(attention: &Attention, cache: &LayerCache, batch: &Batch, query: &[f32]) -> Vec<f32> {
-    let heads = attention.heads as usize;
-    let group = heads / cache.kv_heads;
-    let blocks = batch.sequence.div_ceil(QUERIES);
-    let tasks: Vec<Task<'_>> = (0..blocks * batch.batch * heads)
-        .map(|index| {
-            let (block, row, head) = (index / (batch.batch * heads), index / heads % batch.batch, index % heads);
-            let first = block * QUERIES;
-            Task {
-                attention,
-                batch,
-                query,
-                cache: &cache.heads[row * cache.kv_heads + head / group],
-                row,
-                head,
-                first,
-                count: QUERIES.min(batch.sequence - first),
-            }
-        })
-        .collect();
-    // The tasks that see most columns first: what is left for the end is small.
-    let results: Vec<Vec<f32>> = tasks.par_iter().rev().with_max_len(1).map(Task::run).collect();
-    let mut out = vec![0.0; query.len()];
-    for (task, result) in tasks.iter().rev().zip(&results) {
-        task.store(result, &mut out);
-    }
-    out
-}
-
-/// Some queries of one row and head.
-struct Task<'a> {
-    attention: &'a Attention,
-    batch: &'a Batch,
-    query: &'a [f32],
-    cache: &'a HeadCache,
-    row: usize,
-    head: usize,
-    first: usize,
-    count: usize,
-}
-
-impl Task<'_> {
-    /// Where the `index`-th query begins in `[batch, sequence, heads, head_dim]`.
-    fn start(&self, index: usize) -> usize {
-        let (heads, head_dim) = (self.attention.heads as usize, self.attention.head_dim as usize);
-        ((self.row * self.batch.sequence + self.first + index) * heads + self.head) * head_dim
-    }
-
-    /// `[count, head_dim]`.
-    fn run(&self) -> Vec<f32> {
-        let head_dim = self.attention.head_dim as usize;
-        let past = self.batch.total() - self.batch.sequence;
-        let columns = past + self.first + self.count;
-        let mut queries = Vec::with_capacity(self.count * head_dim);
-        for index in 0..self.count {
-            queries.extend_from_slice(&self.query[self.start(index)..][..head_dim]);
-        }
-
-        let mut scores = vec![0.0; self.count * columns];
-        let key = MatRef::from_row_major_slice(&self.cache.key[..columns * head_dim], columns, head_dim);
-        matmul(
-            MatMut::from_row_major_slice_mut(&mut scores, self.count, columns),
-            Accum::Replace,
-            MatRef::from_row_major_slice(&queries, self.count, head_dim),
-            key.transpose(),
-            self.attention.scale as f32,
-            Par::Seq,
-        );
-        let mask = &self.batch.attention_mask[self.row * self.batch.total()..][..columns];
-        for (index, scores) in scores.chunks_exact_mut(columns).enumerate() {
-            masked_softmax(scores, mask, past + self.first + index, self.attention.window);
-        }
-        let mut out = vec![0.0; self.count * head_dim];
-        matmul(
-            MatMut::from_row_major_slice_mut(&mut out, self.count, head_dim),
-            Accum::Replace,
-            MatRef::from_row_major_slice(&scores, self.count, columns),
-            MatRef::from_row_major_slice(&self.cache.value[..columns * head_dim], columns, head_dim),
-            1.0,
-            Par::Seq,
-        );
-        out
-    }
-
-    fn store(&self, result: &[f32], out: &mut [f32]) {
-        let head_dim = self.attention.head_dim as usize;
-        for (index, result) in result.chunks_exact(head_dim).enumerate() {
-            out[self.start(index)..][..head_dim].copy_from_slice(result);
+/// Self-attention of one layer over `x`, `[tokens, hidden_size]`; appends this step's keys and values to `cache`.
+pub(crate) fn self_attention(step: &Step<'_>, attention: &Attention, cache: &mut LayerCache, x: &[f32], peak: &mut f32) -> Vec<f32> {
+    let (weights, batch) = (step.weights, step.batch);
+    let Projected { mut query, mut key, mut value } = project(weights, attention, x);
+    for projected in [&mut query, &mut key, &mut value] {
+        raise(peak, projected);
+        if let Some(limit) = attention.clip {
+            clip(projected, limit as f32);
         }
     }
+
+    norm_heads(step, attention, NormOrder::BeforeRotation, &mut query, &mut key, peak);
+    if let Some(rope) = attention.rope {
+        let head_dim = attention.head_dim as usize;
+        step.rotations[rope].apply(&mut query, attention.heads as usize, head_dim);
+        step.rotations[rope].apply(&mut key, attention.kv_heads as usize, head_dim);
+    }
+    norm_heads(step, attention, NormOrder::AfterRotation, &mut query, &mut key, peak);
+    if let Some(scale) = attention.query_scale {
+        scale_by_position(scale, &batch.position_ids, &mut query);
+        raise(peak, &query);
+    }
+
+    cache.append(batch.sequence, &key, &value);
+    let sinks = attention.sinks.as_ref().map(|sinks| weights.vector(sinks));
+    let mut merged = attend(attention, sinks.as_deref(), cache, batch, &query);
+    if let Some(norm) = &attention.merged_norm {
+        norm_in_place(weights, norm, &mut merged);
+        raise(peak, &merged);
+    }
+    let output = linear(weights, &attention.output, &merged);
+    raise(peak, &output);
+    output
 }
 
-/// Softmax over the columns that the query at column `own` sees, zero elsewhere.
+/// The norms of queries and keys, where this is their place.
 ///
-/// It sees itself, and of the columns before it those that the mask attends and the window reaches. Seeing itself whatever the mask
-/// says keeps rows of padding finite; nobody else sees those columns.
-fn masked_softmax(scores: &mut [f32], mask: &[i64], own: usize, window: Option<u64>) {
-    let oldest = window.map_or(0, |window| (own + 1).saturating_sub(usize::try_from(window).unwrap_or(usize::MAX)));
-    scores[..oldest].fill(0.0);
-    scores[own + 1..].fill(0.0);
-    let (before, mask) = (&mut scores[oldest..own], &mask[oldest..own]);
-    for (score, &attend) in before.iter_mut().zip(mask) {
-        *score = if attend == 0 { f32::NEG_INFINITY } else { *score };
+/// A token's heads lie one after another, so that rows of the norm's width are its heads or all of them at once, as its extent says.
+fn norm_heads(step: &Step<'_>, attention: &Attention, order: NormOrder, query: &mut [f32], key: &mut [f32], peak: &mut f32) {
+    if let Some(norms) = attention.head_norms.as_ref().filter(|norms| norms.order == order) {
+        for (norm, x) in [(&norms.query, query), (&norms.key, key)] {
+            norm_in_place(step.weights, norm, x);
+            raise(peak, x);
+        }
     }
-    let seen = &mut scores[oldest..=own];
-    let max = largest(seen, |score| score);
-    for score in &mut *seen {
-        *score = exp_of_negative(*score - max);
+}
+
+/// Unlike `f32::clamp`, does not panic over a negative limit.
+fn clip(x: &mut [f32], limit: f32) {
+    for x in x {
+        *x = if *x > limit {
+            limit
+        } else if *x < -limit {
+            -limit
+        } else {
+            *x
+        };
     }
-    let share = (1.0 / seen.iter().map(|&score| f64::from(score)).sum::<f64>()) as f32;
-    for score in seen {
-        *score *= share;
+}
+
+/// `x` is `[tokens, …]`.
+fn scale_by_position(scale: PositionScale, positions: &[i64], x: &mut [f32]) {
+    let width = x.len() / positions.len();
+    for (token, &position) in x.chunks_exact_mut(width).zip(positions) {
+        let factor = 1.0 + scale.beta * (position as f64 / scale.length).floor().ln_1p();
+        for x in token {
+            *x *= factor as f32;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testing::assert_close;
 
-    fn seen(mask: &[i64], own: usize, window: Option<u64>) -> Vec<f32> {
-        let mut scores = vec![3.0; mask.len()];
-        masked_softmax(&mut scores, mask, own, window);
-        scores
+    /// Wanted: `get_llama_4_attn_scale(positions, 0.1, 4)` of transformers 5.24 in modeling_ministral3.
+    #[test]
+    fn queries_grow_in_steps() {
+        let mut x = [1.0, -2.0, 1.0, 1.0, 1.0, 1.0, 1.0, -2.0];
+        scale_by_position(PositionScale { beta: 0.1, length: 4.0 }, &[0, 3, 4, 17], &mut x);
+        assert_close(&x, &[1.0, -2.0, 1.0, 1.0, 1.069_314_7, 1.069_314_7, 1.160_943_7, -2.321_887_5]);
     }
 
     #[test]
-    fn equal_scores_are_shared_by_the_columns_in_sight() {
-        let third = 1.0f32 / 3.0;
-        assert_eq!(seen(&[1, 1, 1, 1], 2, None), [third, third, third, 0.0]);
-        assert_eq!(seen(&[0, 1, 0, 1], 3, None), [0.0, 0.5, 0.0, 0.5]);
-        assert_eq!(seen(&[1, 1, 1, 1], 3, Some(2)), [0.0, 0.0, 0.5, 0.5]);
-        assert_eq!(seen(&[1, 1, 1, 1], 3, Some(1)), [0.0, 0.0, 0.0, 1.0]);
-        assert_eq!(seen(&[0, 0, 0, 1], 1, None), [0.0, 1.0, 0.0, 0.0], "padding sees itself alone");
-    }
-
-    #[test]
-    fn large_scores_stay_finite() {
-        let mut scores = [1e30, 1e30, -1e30];
-        masked_softmax(&mut scores, &[1, 1, 1], 2, None);
-        assert_eq!(scores, [0.5, 0.5, 0.0]);
-    }
-
-    #[test]
-    fn nan_scores_stay_nan() {
-        let mut scores = [f32::NAN, 0.0];
-        masked_softmax(&mut scores, &[1, 1], 1, None);
-        assert!(scores.iter().all(|score| score.is_nan()), "{scores:?}");
+    fn clipping_keeps_nan() {
+        let mut x = [-9.0, -1.0, 0.5, 7.0, f32::NAN];
+        clip(&mut x, 2.0);
+        assert_eq!(x[..4], [-2.0, -1.0, 0.5, 2.0]);
+        assert!(x[4].is_nan());
     }
 }

@@ -6,15 +6,28 @@
 //! Weights are read layer by layer from the map: fp32 in place, 16-bit ones widened a block at a time. Pages are given back after use,
 //! so that memory grows with batch and context, not with the model.
 
+mod activation;
+mod alibi;
+mod attend;
 mod attention;
 mod cache;
+mod embedding;
 mod error;
 mod exp;
+mod head;
+mod in_out;
+mod layer;
 mod linear;
+mod mlp;
 mod norm;
+mod projections;
 mod range;
 mod rotation;
 mod session;
+mod softmax;
+mod step;
+#[cfg(test)]
+mod testing;
 mod weights;
 
 pub use error::Error;

@@ -2,9 +2,10 @@
 
 use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
-use plansmith_families::Linear;
+use plansmith_families::{Linear, LinearLayout};
 use rayon::prelude::*;
 
+use crate::in_out;
 use crate::weights::{Matrix, Weights};
 
 /// Up to this many tokens reading the weights takes longer than multiplying them, and dot products read them once and in order.
@@ -12,17 +13,21 @@ const FEW_TOKENS: usize = 4;
 /// Elements of the weights of one task of dot products: 1 MiB of fp32.
 const DOTS: usize = 1 << 18;
 /// Elements of the weights of one task of matrix products, at most: 4 MiB of fp32.
-const PRODUCTS: usize = 1 << 20;
+pub(crate) const PRODUCTS: usize = 1 << 20;
 /// Rows of weights of one task of matrix products, at least: what faer's kernel takes at a time.
 const FEWEST_ROWS: usize = 96;
 /// Tasks a thread: threads that the system slows down get fewer.
-const TASKS: usize = 4;
+pub(crate) const TASKS: usize = 4;
 
-/// `x · weightᵀ + bias`: `x` is `[tokens, in]`, the result `[tokens, out]`.
+/// `x · weightᵀ + bias`, or `x · weight + bias` as the layout says: `x` is `[tokens, in]`, the result `[tokens, out]`.
 pub(crate) fn linear(weights: &Weights, layer: &Linear, x: &[f32]) -> Vec<f32> {
     let matrix = weights.matrix(&layer.weight);
-    let tokens = x.len() / matrix.column_count();
-    let mut y = if tokens <= FEW_TOKENS { by_dots(&matrix, x, tokens) } else { by_products(&matrix, x, tokens) };
+    let tokens = x.len() / layer.in_features() as usize;
+    let mut y = match layer.layout {
+        LinearLayout::OutIn if tokens <= FEW_TOKENS => by_dots(&matrix, x, tokens),
+        LinearLayout::OutIn => by_products(&matrix, x, tokens),
+        LinearLayout::InOut => in_out::times(&matrix, x, tokens),
+    };
     if let Some(bias) = &layer.bias {
         let bias = weights.vector(bias);
         for row in y.chunks_exact_mut(bias.len()) {
@@ -36,6 +41,15 @@ pub(crate) fn linear(weights: &Weights, layer: &Linear, x: &[f32]) -> Vec<f32> {
 pub(crate) fn add(x: &mut [f32], y: &[f32]) {
     for (x, y) in x.iter_mut().zip(y) {
         *x += y;
+    }
+}
+
+/// Multiplies every element; by nothing where the factor is 1.
+pub(crate) fn scale(x: &mut [f32], factor: f64) {
+    if factor != 1.0 {
+        for x in x {
+            *x *= factor as f32;
+        }
     }
 }
 

@@ -7,11 +7,11 @@ use rayon::prelude::*;
 /// A graph that computes in fp16 holds the same values: beyond 65,504 they become infinite, whatever a runtime that widens them shows.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct LayerRange {
-    /// Query, key, value and output of attention.
+    /// Query, key and value, merged heads where they are normed, and output of attention; each before and after what is done to it.
     pub self_attn: f32,
-    /// Gate, up, their product, and output of the feed-forward part.
+    /// Gate, up, what `down` reads, and output of the feed-forward part.
     pub mlp: f32,
-    /// The residual stream after the layer.
+    /// The residual stream after each block, and for the first layer before it.
     pub residual: f32,
 }
 

@@ -3,19 +3,16 @@
 use std::sync::Arc;
 
 use plansmith_checkpoint::Checkpoint;
-use plansmith_families::{Activation, Attention, DecoderSpec, Mlp};
+use plansmith_families::DecoderSpec;
 use plansmith_tensor::{Batch, Cache, Logits, Session, SessionError, Signature};
-use rayon::prelude::*;
 
-use crate::Error;
-use crate::attention::attend;
 use crate::cache::{self, LayerCache};
-use crate::exp::exp_of_negative;
-use crate::linear::{add, linear};
-use crate::norm::{rms, rms_in_place};
+use crate::embedding::{self, embed};
+use crate::norm::norm_in_place;
 use crate::range::{LayerRange, raise};
-use crate::rotation::Rotation;
+use crate::step::Step;
 use crate::weights::Weights;
+use crate::{Error, head, layer};
 
 /// A model executed in fp32, straight from its checkpoint.
 ///
@@ -39,7 +36,7 @@ impl Reference {
     /// A tensor is missing, has another shape, or is not stored in F32, F16 or BF16; or the files cannot be mapped.
     pub fn open(spec: impl Into<Arc<DecoderSpec>>, checkpoint: &Checkpoint) -> Result<Self, Error> {
         let spec = spec.into();
-        let weights = Weights::open(&spec, checkpoint)?;
+        let weights = Weights::open(spec.weights(), checkpoint)?;
         let layers = cache::empty(&spec, 1);
         let ranges = vec![LayerRange::default(); spec.layers.len()];
         Ok(Self { spec, weights, batch: 1, past: 0, layers, ranges, signature: Signature::default() })
@@ -70,15 +67,13 @@ impl Reference {
     }
 
     fn execute(&mut self, batch: &Batch, positions: &[usize]) -> Logits {
-        let mut x = self.embed(&batch.input_ids);
-        let rotations: Vec<_> = self.spec.ropes.iter().map(|rope| Rotation::new(rope, &batch.position_ids)).collect();
+        let step = Step::new(&self.spec, &self.weights, batch);
+        let mut x = embed(&self.weights, &self.spec.embedding, batch);
+        if let Some(first) = self.ranges.first_mut() {
+            raise(&mut first.residual, &x);
+        }
         for ((layer, cache), range) in self.spec.layers.iter().zip(&mut self.layers).zip(&mut self.ranges) {
-            let normed = rms(&self.weights, &layer.input_norm, &x);
-            add(&mut x, &attention(&self.weights, &layer.attention, &rotations, cache, batch, &normed, &mut range.self_attn));
-            raise(&mut range.residual, &x);
-            let normed = rms(&self.weights, &layer.post_attention_norm, &x);
-            add(&mut x, &feed_forward(&self.weights, &layer.mlp, normed, &mut range.mlp));
-            raise(&mut range.residual, &x);
+            layer::through(&step, layer, cache, &mut x, range);
         }
         self.past += batch.sequence;
 
@@ -89,8 +84,10 @@ impl Reference {
                 last.extend_from_slice(&x[(row * batch.sequence + position) * width..][..width]);
             }
         }
-        rms_in_place(&self.weights, &self.spec.final_norm, &mut last);
-        let data = if last.is_empty() { last } else { linear(&self.weights, &self.spec.head.linear, &last) };
+        if let Some(norm) = &self.spec.final_norm {
+            norm_in_place(&self.weights, norm, &mut last);
+        }
+        let data = if last.is_empty() { last } else { head::logits(&self.weights, &self.spec.head, last) };
         Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }
     }
 
@@ -99,22 +96,7 @@ impl Reference {
             return Err(SessionError::Batch(format!("it has {} rows; the session was reset for {}", batch.batch, self.batch)));
         }
         batch.check(self.past)?;
-        let vocab = self.spec.vocab_size;
-        match batch.input_ids.iter().find(|&&id| u64::try_from(id).map_or(true, |id| id >= vocab)) {
-            Some(id) => Err(SessionError::Batch(format!("token id {id} is outside the vocabulary of {vocab}"))),
-            None => Ok(()),
-        }
-    }
-
-    /// `[tokens, hidden_size]`.
-    fn embed(&self, ids: &[i64]) -> Vec<f32> {
-        let table = self.weights.matrix(&self.spec.embedding.weight);
-        let mut x = Vec::with_capacity(ids.len() * table.column_count());
-        for &id in ids {
-            let id = id as usize;
-            table.with_rows(id..id + 1, |row| x.extend_from_slice(row));
-        }
-        x
+        embedding::check(&self.spec.embedding, self.spec.vocab_size, batch)
     }
 }
 
@@ -147,65 +129,4 @@ impl Session for Reference {
     fn cache(&self) -> Result<Cache, SessionError> {
         Ok(self.layers.iter().map(|layer| layer.copy(self.past)).collect())
     }
-}
-
-/// Self-attention of one layer over `x`, `[tokens, hidden_size]`; appends this step's keys and values to `cache`.
-fn attention(
-    weights: &Weights,
-    attention: &Attention,
-    rotations: &[Rotation],
-    cache: &mut LayerCache,
-    batch: &Batch,
-    x: &[f32],
-    peak: &mut f32,
-) -> Vec<f32> {
-    let mut query = linear(weights, &attention.query, x);
-    let mut key = linear(weights, &attention.key, x);
-    let value = linear(weights, &attention.value, x);
-    for projected in [&query, &key, &value] {
-        raise(peak, projected);
-    }
-    if let Some(norms) = &attention.head_norms {
-        rms_in_place(weights, &norms.query, &mut query);
-        rms_in_place(weights, &norms.key, &mut key);
-    }
-    let rotation = &rotations[attention.rope];
-    rotation.apply(&mut query, attention.heads as usize);
-    rotation.apply(&mut key, attention.kv_heads as usize);
-    cache.append(batch.sequence, &key, &value);
-    let output = linear(weights, &attention.output, &attend(attention, cache, batch, &query));
-    raise(peak, &output);
-    output
-}
-
-/// The feed-forward part of one layer over `x`, `[tokens, hidden_size]`.
-fn feed_forward(weights: &Weights, mlp: &Mlp, x: Vec<f32>, peak: &mut f32) -> Vec<f32> {
-    let mut gate = linear(weights, &mlp.gate, &x);
-    let up = linear(weights, &mlp.up, &x);
-    raise(peak, &gate);
-    raise(peak, &up);
-    gate.par_chunks_mut(CHUNK).zip(up.par_chunks(CHUNK)).for_each(|(gate, up)| gated(mlp.activation, gate, up));
-    raise(peak, &gate);
-    let output = linear(weights, &mlp.down, &gate);
-    raise(peak, &output);
-    output
-}
-
-/// Elements of a task that needs no matrix.
-const CHUNK: usize = 1 << 14;
-
-/// `gate = activation(gate) · up`.
-fn gated(activation: Activation, gate: &mut [f32], up: &[f32]) {
-    match activation {
-        Activation::Silu => {
-            for (gate, up) in gate.iter_mut().zip(up) {
-                *gate *= sigmoid(*gate) * up;
-            }
-        }
-    }
-}
-
-fn sigmoid(x: f32) -> f32 {
-    let small = exp_of_negative(-x.abs());
-    (if x < 0.0 { small } else { 1.0 }) / (1.0 + small)
 }

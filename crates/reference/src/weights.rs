@@ -4,15 +4,16 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
+use faer::MatRef;
 use half::f16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use plansmith_checkpoint::{Checkpoint, Mapped, TensorInfo};
-use plansmith_families::{DecoderSpec, Weight};
+use plansmith_families::Weight;
 use plansmith_tensor::DType;
 
 use crate::Error;
 
-/// The mapped weights of one spec, each checked for shape and type.
+/// Mapped weights, each checked for shape and type.
 #[derive(Debug)]
 pub(crate) struct Weights {
     mapped: Mapped,
@@ -53,22 +54,22 @@ impl Float {
 }
 
 impl Weights {
-    /// Maps the files of `checkpoint` and checks every weight of `spec` against them. Reads no payload.
-    pub(crate) fn open(spec: &DecoderSpec, checkpoint: &Checkpoint) -> Result<Self, Error> {
+    /// Maps the files of `checkpoint` and checks every one of `weights` against them. Reads no payload.
+    pub(crate) fn open<'a>(weights: impl IntoIterator<Item = &'a Weight>, checkpoint: &Checkpoint) -> Result<Self, Error> {
         let mut tensors = HashMap::new();
-        for weight in spec.weights() {
+        for weight in weights {
             tensors.insert(weight.name.clone(), Stored::of(weight, checkpoint.tensor(&weight.name)?)?);
         }
         Ok(Self { mapped: checkpoint.map()?, tensors })
     }
 
-    /// A weight of the spec that was opened, as a matrix; a vector is a matrix of one row.
+    /// A weight that was opened, as a matrix; a vector is a matrix of one row, a scalar one of one element.
     pub(crate) fn matrix(&self, weight: &Weight) -> Matrix<'_> {
         let stored = &self.tensors[&weight.name];
         Matrix { mapped: &self.mapped, stored }
     }
 
-    /// A copy of a weight of the spec that was opened, all of its elements in a row.
+    /// A copy of a weight that was opened, all of its elements in a row.
     pub(crate) fn vector(&self, weight: &Weight) -> Vec<f32> {
         let matrix = self.matrix(weight);
         matrix.with_rows(0..matrix.row_count(), <[f32]>::to_vec)
@@ -114,25 +115,48 @@ impl Matrix<'_> {
     ///
     /// They lie in the map where they are stored in fp32 at an aligned address (the format promises no alignment), else in a copy.
     pub(crate) fn with_rows<T>(&self, range: Range<usize>, read: impl FnOnce(&[f32]) -> T) -> T {
-        let result = read(&self.rows(range.clone()));
-        let (row, info) = (self.stored.row_bytes() as u64, &self.stored.info);
-        let (first, count) = (range.start as u64, range.len() as u64);
-        self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
+        let result = read(&widen(self.stored.dtype, self.bytes(range.clone())));
+        self.release(range);
         result
     }
 
-    fn rows(&self, range: Range<usize>) -> Cow<'_, [f32]> {
-        let row = self.stored.row_bytes();
-        let bytes = &self.mapped.bytes(&self.stored.info)[range.start * row..range.end * row];
-        match self.stored.dtype {
-            Float::F32 => match native::<f32>(bytes) {
-                Some(rows) => Cow::Borrowed(rows),
-                None => Cow::Owned(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element)).collect()),
-            },
-            Float::F16 => Cow::Owned(halves(bytes).reinterpret_cast::<f16>().to_f32_vec()),
-            // The 16 bits are the upper half of the fp32 number.
-            Float::BF16 => Cow::Owned(halves(bytes).iter().map(|&half| f32::from_bits(u32::from(half) << 16)).collect()),
+    /// Calls `read` with a part of some rows in fp32, in the map where they lie there as such, else in a copy. Keeps their pages.
+    pub(crate) fn with_tile<T>(&self, rows: Range<usize>, columns: Range<usize>, read: impl FnOnce(MatRef<'_, f32>) -> T) -> T {
+        let (dtype, row) = (self.stored.dtype, self.stored.columns);
+        let bytes = self.bytes(rows.clone());
+        if let Some(elements) = native::<f32>(bytes).filter(|_| dtype == Float::F32) {
+            return read(MatRef::from_row_major_slice(elements, rows.len(), row).subcols(columns.start, columns.len()));
         }
+        let mut tile = Vec::with_capacity(rows.len() * columns.len());
+        for row in bytes.chunks_exact(self.stored.row_bytes()) {
+            tile.extend_from_slice(&widen(dtype, &row[columns.start * dtype.bytes()..columns.end * dtype.bytes()]));
+        }
+        read(MatRef::from_row_major_slice(&tile, rows.len(), columns.len()))
+    }
+
+    /// Gives the pages of some rows back to the system.
+    pub(crate) fn release(&self, range: Range<usize>) {
+        let (row, info) = (self.stored.row_bytes() as u64, &self.stored.info);
+        let (first, count) = (range.start as u64, range.len() as u64);
+        self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
+    }
+
+    fn bytes(&self, range: Range<usize>) -> &[u8] {
+        let row = self.stored.row_bytes();
+        &self.mapped.bytes(&self.stored.info)[range.start * row..range.end * row]
+    }
+}
+
+/// Stored elements in fp32.
+fn widen(dtype: Float, bytes: &[u8]) -> Cow<'_, [f32]> {
+    match dtype {
+        Float::F32 => match native::<f32>(bytes) {
+            Some(elements) => Cow::Borrowed(elements),
+            None => Cow::Owned(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element)).collect()),
+        },
+        Float::F16 => Cow::Owned(halves(bytes).reinterpret_cast::<f16>().to_f32_vec()),
+        // The 16 bits are the upper half of the fp32 number.
+        Float::BF16 => Cow::Owned(halves(bytes).iter().map(|&half| f32::from_bits(u32::from(half) << 16)).collect()),
     }
 }
 

@@ -62,7 +62,7 @@ impl Capture {
             Sink::Memory(sets) => Golden::in_memory(sets, vocab, producer),
             Sink::File(writer, path) => {
                 writer.finish()?;
-                Golden::open(path)?
+                Golden::open(path)?.switching_at(prompts.switch_length())
             }
         };
         let cache = cache.ok_or_else(|| Error::Prompt { set: "(none)".to_owned(), problem: "there is no prompt".to_owned() })?;

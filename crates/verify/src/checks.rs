@@ -168,8 +168,7 @@ fn decode(golden: &GoldenSet) -> Option<Trial> {
 pub(crate) fn decode_split(prompt: &PromptSet) -> Option<usize> {
     let begins = |row: usize| (0..prompt.sequence()).find(|&column| prompt.attends(row, column));
     let begun = (0..prompt.batch()).filter_map(begins).max().unwrap_or(0) + 1;
-    let first = (prompt.sequence() - DECODE_STEPS.min(prompt.sequence().div_ceil(2))).max(begun);
-    (first < prompt.sequence()).then_some(first)
+    prompt.first_step((prompt.sequence() - DECODE_STEPS.min(prompt.sequence().div_ceil(2))).max(begun))
 }
 
 fn padded(golden: &GoldenSet) -> Vec<Trial> {
@@ -194,7 +193,7 @@ fn row_alone(golden: &GoldenSet, row: usize) -> Option<Trial> {
     let expected = identity(golden)[row * prompt.sequence()..][columns.clone()].to_vec();
     let mask = Some(cut(prompt.attention_mask()));
     let alone = PromptSet::new(prompt.name(), 1, cut(prompt.input_ids()), mask, Some(cut(prompt.position_ids())), None).ok()?;
-    Some(Trial { check: CheckName::Padded, first: alone.sequence(), expected, prompt: alone })
+    prompt.shares_side(&alone).then(|| Trial { check: CheckName::Padded, first: alone.sequence(), expected, prompt: alone })
 }
 
 /// The first row, and below it its beginning with padding on the left so that both end together.
@@ -212,9 +211,11 @@ fn beside_its_beginning(golden: &GoldenSet) -> Option<Trial> {
     let mask = beside(&vec![1; sequence], 0);
     let both =
         PromptSet::new(prompt.name(), 2, beside(prompt.input_ids(), 0), Some(mask), Some(beside(prompt.position_ids(), 1)), None).ok()?;
+    let both = both.switching_at(prompt.switch_length());
     let cell = |column: usize| indices[column].map(|index| Expected { row: 0, index });
     let expected = (0..sequence).map(cell).chain((0..pads).map(|_| None)).chain((0..length).map(cell)).collect();
-    let first = sequence - PADDED_STEPS.min(length - 1);
+    let least = sequence - PADDED_STEPS.min(length - 1);
+    let first = both.first_step(least).unwrap_or(sequence);
     Some(Trial { check: CheckName::Padded, first, expected, prompt: both })
 }
 

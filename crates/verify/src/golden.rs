@@ -49,6 +49,13 @@ impl Golden {
         Self { sets, vocab, producer: Some(producer.to_owned()), path: None }
     }
 
+    /// The same logits, of a source whose rotations change at this total length.
+    #[must_use]
+    pub fn switching_at(mut self, length: Option<usize>) -> Self {
+        self.sets = self.sets.into_iter().map(|set| GoldenSet { prompt: set.prompt.switching_at(length), ..set }).collect();
+        self
+    }
+
     /// The sets, by name where they come from a file.
     pub fn sets(&self) -> &[GoldenSet] {
         &self.sets

@@ -20,6 +20,7 @@ pub struct PromptSet {
     attention_mask: Vec<i64>,
     position_ids: Vec<i64>,
     positions: Option<Vec<usize>>,
+    switch_length: Option<usize>,
 }
 
 impl PromptSet {
@@ -73,7 +74,38 @@ impl PromptSet {
         if !attention_mask.iter().enumerate().any(|(index, &attend)| attend == 1 && wanted[index % sequence]) {
             return refuse("nothing is left to compare: the attention_mask is 0 at every column of interest".to_owned());
         }
-        Ok(Self { name: set, batch, sequence, input_ids, attention_mask, position_ids, positions })
+        Ok(Self { name: set, batch, sequence, input_ids, attention_mask, position_ids, positions, switch_length: None })
+    }
+
+    /// For a source that computes otherwise once the largest position of a step, plus 1, is above `length` (its rotations change there):
+    /// what was cached below is then not what it would have cached above, so checks keep each run on one side.
+    pub(crate) fn switching_at(self, length: Option<usize>) -> Self {
+        Self { switch_length: length, ..self }
+    }
+
+    pub(crate) fn switch_length(&self) -> Option<usize> {
+        self.switch_length
+    }
+
+    /// The fewest columns, `least` or more, of a first step that lies on the side of the switch where the whole set lies. `None` where
+    /// that leaves nothing to decode.
+    pub(crate) fn first_step(&self, least: usize) -> Option<usize> {
+        let beyond = |columns: usize| {
+            let rows = self.position_ids.chunks_exact(self.sequence);
+            let last = rows.flat_map(|row| &row[..columns]).max().copied().unwrap_or(0);
+            self.switch_length.is_some_and(|length| last >= length as i64)
+        };
+        let side = beyond(self.sequence);
+        (least..self.sequence).find(|&columns| beyond(columns) == side)
+    }
+
+    /// Whether `part`, made of columns of this set, lies on its side of the switch.
+    pub(crate) fn shares_side(&self, part: &Self) -> bool {
+        let beyond = |set: &Self| {
+            let last = set.position_ids.iter().max().copied().unwrap_or(0);
+            self.switch_length.is_some_and(|length| last >= length as i64)
+        };
+        beyond(self) == beyond(part)
     }
 
     /// Its name, unique among the sets of a run.
@@ -176,6 +208,17 @@ impl Prompts {
             }
         }
         if sets.is_empty() { refuse("(none)", "there is no prompt") } else { Ok(Self { sets }) }
+    }
+
+    /// The same sets for a source whose rotations change at this total length.
+    #[must_use]
+    pub fn switching_at(self, length: Option<usize>) -> Self {
+        Self { sets: self.sets.into_iter().map(|set| set.switching_at(length)).collect() }
+    }
+
+    /// The total length at which the source's rotations change.
+    pub(crate) fn switch_length(&self) -> Option<usize> {
+        self.sets.first().and_then(PromptSet::switch_length)
     }
 
     /// In the order they run.

@@ -40,6 +40,10 @@ unary! {
     erf = "Erf" since 13;
     /// `eˣ`.
     exp = "Exp" since 13;
+    /// Natural logarithm.
+    log = "Log" since 13;
+    /// The largest integer that is not above.
+    floor = "Floor" since 13;
     /// Cosine of radians. bfloat16 from opset 22 on.
     cos = "Cos" since 7;
     /// Sine of radians. bfloat16 from opset 22 on.

@@ -2,8 +2,8 @@
 
 use plansmith_tensor::DType;
 
-use crate::error::Result;
-use crate::node::{Output, since};
+use crate::error::{Result, Rule};
+use crate::node::{Draft, Output, since};
 use crate::shapes::{expect_dtype, expect_rank, expect_same, is_float};
 use crate::{Dim, Graph, Value};
 
@@ -14,6 +14,24 @@ pub struct RotaryOptions {
     pub interleaved: bool,
     /// How many of the head's first elements are rotated; `None` rotates all.
     pub rotary_dim: Option<u64>,
+}
+
+impl RotaryOptions {
+    /// Writes the attributes; how many elements of a head are rotated.
+    pub(super) fn rotate(self, node: &mut Draft, head_dim: u64) -> Rule<u64> {
+        if self.interleaved {
+            node.int("interleaved", 1);
+        }
+        if let Some(rotary_dim) = self.rotary_dim {
+            node.int("rotary_embedding_dim", rotary_dim as i64);
+        }
+        match self.rotary_dim.unwrap_or(head_dim) {
+            rotated if rotated > head_dim || !rotated.is_multiple_of(2) || rotated == 0 => {
+                Err(format!("rotary_embedding_dim is {rotated}, must be even and at most head_dim {head_dim}"))
+            }
+            rotated => Ok(rotated),
+        }
+    }
 }
 
 /// How [`Graph::attention`] weighs.
@@ -36,21 +54,12 @@ impl Graph {
     pub fn rotary(&mut self, x: Value, cos: Value, sin: Value, position_ids: Value, options: RotaryOptions) -> Result<Value> {
         self.add_node("RotaryEmbedding", since(23), |g, node| {
             node.inputs([x, cos, sin, position_ids]);
-            if options.interleaved {
-                node.int("interleaved", 1);
-            }
-            if let Some(rotary_dim) = options.rotary_dim {
-                node.int("rotary_embedding_dim", rotary_dim as i64);
-            }
             let dims = g.dims(x);
             expect_rank("the input", &dims, 4)?;
             expect_dtype(g.dtype(x), "F32, F16 or BF16", |dtype| is_float(dtype) && dtype != DType::F64)?;
             expect_dtype(g.dtype(position_ids), "I64 (the positions)", |dtype| dtype == DType::I64)?;
             let head = dims[3].known().ok_or_else(|| format!("head_dim is {}, must be a number", dims[3]))?;
-            let rotated = options.rotary_dim.unwrap_or(head);
-            if rotated > head || !rotated.is_multiple_of(2) || rotated == 0 {
-                return Err(format!("rotary_embedding_dim is {rotated}, must be even and at most head_dim {head}"));
-            }
+            let rotated = options.rotate(node, head)?;
             for table in [cos, sin] {
                 let table_dims = g.dims(table);
                 expect_same(g.dtype(x), g.dtype(table))?;

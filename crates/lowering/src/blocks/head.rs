@@ -4,7 +4,7 @@ use plansmith_families::DecoderSpec;
 use plansmith_graph::{Dim, Graph, Value};
 use plansmith_tensor::DType;
 
-use super::{mask, norm};
+use super::{activation, attention, mask, norm};
 use crate::Error;
 use crate::context::Context;
 
@@ -12,10 +12,21 @@ use crate::context::Context;
 pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec, x: Value, last_only: bool) -> Result<Value, Error> {
     let batch = cx.dims.batch.clone();
     let (x, positions) = if last_only { (last_rows(g, cx, x)?, Dim::from(1u64)) } else { (x, cx.dims.sequence.clone()) };
-    let x = g.scope("model", |g| norm::apply(g, cx, "norm", &spec.final_norm, x))?;
-    let logits = cx.linear(g, "lm_head", &spec.head.linear, x)?;
+    let x = g.scope("model", |g| norm::optional(g, cx, "norm", spec.final_norm.as_ref(), x))?;
+    let head = &spec.head;
+    let x = match &head.transform {
+        None => x,
+        Some(transform) => g.scope("lm_head_transform", |g| -> Result<Value, Error> {
+            let dense = cx.linear(g, "dense", &transform.linear, x)?;
+            let active = activation::apply(g, cx, &transform.activation, dense)?;
+            norm::optional(g, cx, "norm", transform.norm.as_ref(), active)
+        })?,
+    };
+    let logits = cx.linear(g, "lm_head", &head.linear, x)?;
     g.scope("lm_head", |g| {
         let logits = g.cast(logits, DType::F32)?;
+        let logits = if head.scale == 1.0 { logits } else { g.mul(logits, head.scale)? };
+        let logits = head.softcap.map_or(Ok(logits), |cap| attention::soft_capped(g, cap, logits))?;
         Ok(g.reshape(logits, &[batch, positions, Dim::from(spec.vocab_size)])?)
     })
 }

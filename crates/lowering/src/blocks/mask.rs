@@ -6,28 +6,17 @@ use plansmith_families::{Attention, DecoderSpec};
 use plansmith_graph::{Graph, Value};
 use plansmith_tensor::DType;
 
+use crate::Error;
 use crate::context::Context;
-use crate::{Error, Form};
 
-/// The masks that occur, by window and rows: bool `[batch, 1, rows × seq, total]`, true where a query attends.
-///
-/// `rows` is 1 for the composite form; for the primitive form it is the number of query heads of one key head, whose mask rows
-/// stand one block below the other.
-pub(crate) struct Masks(BTreeMap<(Option<u64>, u64), Value>);
+/// The masks that occur, by window: bool `[batch, 1, seq, total]`, true where a query attends.
+pub(crate) struct Masks(BTreeMap<Option<u64>, Value>);
 
 impl Masks {
     /// The mask of a layer's attention.
-    pub(crate) fn of(&self, form: Form, attention: &Attention) -> Value {
-        self.0[&key(form, attention)]
+    pub(crate) fn of(&self, attention: &Attention) -> Value {
+        self.0[&attention.window]
     }
-}
-
-fn key(form: Form, attention: &Attention) -> (Option<u64>, u64) {
-    let rows = match form {
-        Form::Composite => 1,
-        Form::Primitive => attention.heads / attention.kv_heads,
-    };
-    (attention.window, rows)
 }
 
 /// Causal, within the window, and on attended columns; any pattern of `attention_mask` is honoured.
@@ -48,8 +37,8 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
         let seen = g.or(attended, own)?;
         let mut masks = BTreeMap::new();
         for layer in &spec.layers {
-            let (window, rows) = key(cx.form, &layer.attention);
-            if masks.contains_key(&(window, rows)) {
+            let window = layer.attention.window;
+            if masks.contains_key(&window) {
                 continue;
             }
             let reach = match window {
@@ -60,9 +49,7 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
                     g.and(causal, near)?
                 }
             };
-            let mask = g.and(seen, reach)?;
-            let mask = if rows == 1 { mask } else { g.concat(&vec![mask; rows as usize], 2)? };
-            masks.insert((window, rows), mask);
+            masks.insert(window, g.and(seen, reach)?);
         }
         Ok(Masks(masks))
     })
