@@ -61,7 +61,7 @@ ACT_KEYS = ("hidden_act", "hidden_activation", "activation_function", "activatio
 FLAGS = """attention_bias mlp_bias use_bias use_qkv_bias qkv_bias bias enable_bias attention_out_bias no_bias tie_word_embeddings qk_layernorm use_qk_norm use_parallel_residual
 use_post_norm multi_query new_decoder_architecture parallel_attn scale_attn_by_inverse_layer_idx scale_attn_weights scale_embedding
 do_layer_norm_before layer_norm_elementwise_affine apply_residual_connection_post_layernorm norm_bias decoder_bias use_sliding_window rope_interleave reorder_and_upcast_attn
-slow_but_exact norm_topk_prob lm_head_bias attention_softmax_in_fp32 scale_attention_softmax_in_fp32 use_cache""".split()
+slow_but_exact alibi norm_topk_prob lm_head_bias attention_softmax_in_fp32 scale_attention_softmax_in_fp32 use_cache""".split()
 CHOICES = dict(
     query_pre_attn_scalar=[16, 64, 9], final_logit_softcapping=[None, 5.0, 30.0], attn_logit_softcapping=[None, 5.0, 50.0], embedding_multiplier=[1.0, 6.0], logits_scaling=[1.0, 4.0],
     residual_multiplier=[1.0, 0.4], attention_multiplier=[0.25, 0.4, 0.1], logit_scale=[0.0625, 0.5, 1.0], clip_qkv=[None, 1.5], sliding_window=[8, 5], partial_rotary_factor=[0.5, 0.25],
@@ -92,9 +92,8 @@ def sizes(cls, model_type, random, depth=2):
             values[key] = sizes(sub_class, sub.model_type, random, depth) | {"model_type": sub.model_type}
         except Exception:
             continue
-    for key, sub in getattr(cls, "sub_configs", {}).items():
-        if key not in values and dataclasses.is_dataclass(sub):
-            values[key] = sizes(sub, getattr(sub, "model_type", ""), random, depth)
+    if "attention_types" in fields:
+        values["attention_types"] = [[[random.choice(["global", "local"]) for _ in range(depth)], 1]]
     return values
 
 
@@ -129,8 +128,13 @@ def head_dim_of(values):
 def rope_for(cls, values, random, kind, partial=None):
     """`rope_parameters` of one kind, nested by layer type where the class wants it so."""
     head_dim = values.get("qk_rope_head_dim") or head_dim_of(values)
-    if isinstance(getattr(cls, "default_theta", None), dict):
-        return {"full_attention": rope(kind, random, head_dim, theta=100000.0), "sliding_attention": rope("default", random, head_dim, theta=1000.0)}
+    try:
+        shape = cls(**{key: value for key, value in values.items() if not key.startswith("_")}).rope_parameters or {}
+    except Exception:
+        shape = {}
+    nested = [key for key, value in shape.items() if isinstance(value, dict)]
+    if nested:
+        return {key: rope(kind if index == 0 else "default", random, head_dim, theta=random.choice([100000.0, 1000.0])) for index, key in enumerate(nested)}
     return rope(kind, random, head_dim, partial=partial or 1.0) | ({"partial_rotary_factor": partial} if partial else {})
 
 

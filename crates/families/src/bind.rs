@@ -19,7 +19,14 @@ impl<'a> FromIterator<(&'a str, &'a [u64])> for Tensors<'a> {
 fn is_known_buffer(name: &str, shape: &[u64]) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let empty = shape.contains(&0);
-    empty || name.ends_with("rotary_emb.inv_freq") || (shape.is_empty() && matches!(last, "step" | "num_updates"))
+    match *shape {
+        _ if empty => true,
+        // Causal masks and what they fill in, tables of sines: by shapes that no weight of these names has.
+        [1, 1, rows, columns] if rows == columns => matches!(last, "bias" | "causal_mask"),
+        [rows, columns] if rows == columns && matches!(name, "bias" | "transformer.bias") => true,
+        [] => matches!(last, "masked_bias" | "num_updates" | "step"),
+        _ => name.ends_with("rotary_emb.inv_freq") || name.ends_with("embed_positions.weights"),
+    }
 }
 
 impl Tensors<'_> {

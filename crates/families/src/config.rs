@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use crate::Error;
 
 /// Keys that no causal language model's inference depends on.
-const IRRELEVANT: &[&str] = &[
+pub(crate) const IRRELEVANT: &[&str] = &[
     "_attn_implementation",
     "_attn_implementation_autoset",
     "_commit_hash",

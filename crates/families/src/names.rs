@@ -130,7 +130,7 @@ pub(crate) enum HeadDim {
 }
 
 /// Sets bounds that a config must keep for its tensors to fit any checkpoint.
-const MAX_LAYERS: u64 = 4096;
+pub(crate) const MAX_LAYERS: u64 = 4096;
 
 impl Core {
     /// Reads the keys that Llama and most classes since have.

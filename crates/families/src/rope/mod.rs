@@ -52,24 +52,49 @@ impl Outer {
             Some(_) => config.float("partial_rotary_factor")?.optional(),
             None => None,
         };
-        // The keys of scaled rotations alone: anywhere else it would be a key that nobody reads.
-        let original = match (config.object("rope_parameters", "")?.optional(), config.object("rope_scaling", "")?.optional()) {
-            (None, None) if rules.original_positions.is_none() => None,
-            _ => config.size("original_max_position_embeddings")?.optional(),
-        };
+        let theta = config.not_null("rope_theta", config.float("rope_theta")?)?;
+        Ok(Self { theta, partial, original_positions: Self::original(config, rules)?, layer_theta: None })
+    }
+
+    /// As [`Outer::read`], for classes whose keys are `rotary_emb_base` and `rotary_pct` instead.
+    pub(crate) fn read_rotary(config: &Config<'_>, rules: &RopeRules) -> Result<Self, Error> {
+        let number = |key: &'static str| config.not_null(key, config.float(key)?);
         Ok(Self {
-            theta: config.not_null("rope_theta", config.float("rope_theta")?)?,
-            partial,
-            original_positions: original,
+            theta: number("rotary_emb_base")?,
+            partial: number("rotary_pct")?,
+            original_positions: Self::original(config, rules)?,
             layer_theta: None,
         })
     }
+
+    fn original(config: &Config<'_>, rules: &RopeRules) -> Result<Option<u64>, Error> {
+        // The keys of scaled rotations alone: anywhere else it would be a key that nobody reads.
+        match (config.object("rope_parameters", "")?.optional(), config.object("rope_scaling", "")?.optional()) {
+            (None, None) if rules.original_positions.is_none() => Ok(None),
+            _ => Ok(config.size("original_max_position_embeddings")?.optional()),
+        }
+    }
+}
+
+/// `theta^(−2i / dim)`, `[dim / 2]`: radians a position, for classes without keys for it.
+pub(crate) fn inverse(theta: f64, dim: u64) -> Vec<f32> {
+    Base::new(theta, dim).inverse()
 }
 
 /// Reads `rope_parameters` (v5) or `rope_theta` and `rope_scaling` (v4). Values that contradict each other are refused.
 pub(crate) fn read(config: &Config<'_>, rules: &RopeRules, model_type: &str, options: &Options) -> Result<Rope, Error> {
-    let outer = Outer::read(config, rules)?;
-    resolve(config, object(config)?, &outer, rules, model_type, options)
+    read_beside(config, &Outer::read(config, rules)?, rules, model_type, options)
+}
+
+/// As [`read`], for classes with other keys beside the RoPE object.
+pub(crate) fn read_beside(
+    config: &Config<'_>,
+    outer: &Outer,
+    rules: &RopeRules,
+    model_type: &str,
+    options: &Options,
+) -> Result<Rope, Error> {
+    resolve(config, object(config)?, outer, rules, model_type, options)
 }
 
 /// As [`read`], for classes that rotate by `default`, an object like `rope_parameters`, where the config has no such object.
