@@ -254,7 +254,7 @@ def build(model_type, variant, folder, seed):
 
 def short(error):
     lines = [line for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
-    text = next((line.strip() for line in lines if "Error" in line or "error" in line), lines[0].strip())
+    text = lines[-1].strip() if type(error).__name__.startswith("Strict") else lines[0].strip()
     return f"{type(error).__name__}: {text[:220]}"
 
 

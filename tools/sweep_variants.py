@@ -43,7 +43,7 @@ SMALL = dict(
     n_layers_per_attn_res_block=1, n_input_layers=1, n_recurrent_layers=1, n_output_layers=1, H_cycles=1, L_cycles=1, num_layers_per_stack=1, conv_L_cache=3,
     block_multiple_of=16, router_hidden_size=16, attention_head_size=16, axial_pos_shape=(8, 16), axial_pos_embds_dim=(32, 32), local_attn_chunk_length=16, lsh_attn_chunk_length=16,
     attn_layers=("local", "local"), compress_rates=None, floor_scale=8, num_centroids=8, backbone_hidden_size=64, num_codebooks=2, num_mem_blocks=1, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
-    expert_layer_offset=1, is_decoder=True, causal=True, attn_type="uni", keep_window_size=64, ngram_vocab_size_base=64, split_ngram_parts=4, ple_embed_dim=8, heads_per_ngram=2, qk_dim_factor=0.5,
+    expert_layer_offset=1, is_decoder=True, causal=True, rotary_dim=8, default_language="en_XX", keep_window_size=64, ngram_vocab_size_base=64, split_ngram_parts=4, ple_embed_dim=8, heads_per_ngram=2, qk_dim_factor=0.5,
     ffn_round_up_to_multiple_of=16, mem_len=None, num_mel_bins=8, image_size=16, patch_size=8, max_window_layers=1, global_attn_every_n_layers=2, layer_group_size=2,
     kv_channels=16, hidden_act="silu", make_ngram_vocab_size_divisible_by=8, rescale_every=0, layers_block_type=None, num_image_with_embedding=None, vocab_size_draft=VOCAB, shared_head_dim=16, num_global_layers=1,
     cross_attention_hidden_size=32, adapter_reduction_factor=2, head_dim_global=16, num_key_value_groups=1, mm_tokens_per_image=4, vision_soft_tokens_per_image=4, image_seq_length=4, hash_seed=1,
@@ -92,6 +92,8 @@ def sizes(cls, model_type, random, depth=2):
             values[key] = sizes(sub_class, sub.model_type, random, depth) | {"model_type": sub.model_type}
         except Exception:
             continue
+    if cls.model_type == "dbrx":
+        values |= {"attn_config": {"kv_n_heads": 2}, "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 32}}
     if "attention_types" in fields:
         values["attention_types"] = [[[random.choice(["global", "local"]) for _ in range(depth)], 1]]
     return values
