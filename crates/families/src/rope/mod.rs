@@ -243,12 +243,14 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
     }
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
-    if dim > rules.head_dim || !dim.is_multiple_of(2) || dim == 0 {
-        let problem =
-            format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
-        return Err(
-            object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem })
-        );
+    // transformers rounds an odd number up to whole pairs.
+    let rotated = 2 * dim.div_ceil(2);
+    if rotated > rules.head_dim || rotated == 0 {
+        let problem = match rules.partial {
+            None => format!("is {dim}; rotation needs an even one"),
+            Some(_) => format!("is {}, of which {factor} is to be rotated; rotation needs 2 to head_dim", rules.head_dim),
+        };
+        return Err(object.error("head_dim", problem));
     }
     Ok(Base::new(theta, dim))
 }
