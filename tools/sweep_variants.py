@@ -43,7 +43,7 @@ SMALL = dict(
     n_layers_per_attn_res_block=1, n_input_layers=1, n_recurrent_layers=1, n_output_layers=1, H_cycles=1, L_cycles=1, num_layers_per_stack=1, conv_L_cache=3,
     block_multiple_of=16, router_hidden_size=16, attention_head_size=16, axial_pos_shape=(8, 16), axial_pos_embds_dim=(32, 32), local_attn_chunk_length=16, lsh_attn_chunk_length=16,
     attn_layers=("local", "local"), compress_rates=None, floor_scale=8, num_centroids=8, backbone_hidden_size=64, num_codebooks=2, num_mem_blocks=1, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
-    expert_layer_offset=1, is_decoder=True, causal=True, attn_type="uni", keep_window_size=64, ngram_vocab_size_base=64, split_ngram_parts=4, ple_embed_dim=8, heads_per_ngram=2, qk_dim_factor=0.5,
+    expert_layer_offset=1, is_decoder=True, causal=True, rotary_dim=8, default_language="en_XX", keep_window_size=64, ngram_vocab_size_base=64, split_ngram_parts=4, ple_embed_dim=8, heads_per_ngram=2, qk_dim_factor=0.5,
     ffn_round_up_to_multiple_of=16, mem_len=None, num_mel_bins=8, image_size=16, patch_size=8, max_window_layers=1, global_attn_every_n_layers=2, layer_group_size=2,
     kv_channels=16, hidden_act="silu", make_ngram_vocab_size_divisible_by=8, rescale_every=0, layers_block_type=None, num_image_with_embedding=None, vocab_size_draft=VOCAB, shared_head_dim=16, num_global_layers=1,
     cross_attention_hidden_size=32, adapter_reduction_factor=2, head_dim_global=16, num_key_value_groups=1, mm_tokens_per_image=4, vision_soft_tokens_per_image=4, image_seq_length=4, hash_seed=1,
@@ -61,7 +61,7 @@ ACT_KEYS = ("hidden_act", "hidden_activation", "activation_function", "activatio
 FLAGS = """attention_bias mlp_bias use_bias use_qkv_bias qkv_bias bias enable_bias attention_out_bias no_bias tie_word_embeddings qk_layernorm use_qk_norm use_parallel_residual
 use_post_norm multi_query new_decoder_architecture parallel_attn scale_attn_by_inverse_layer_idx scale_attn_weights scale_embedding
 do_layer_norm_before layer_norm_elementwise_affine apply_residual_connection_post_layernorm norm_bias decoder_bias use_sliding_window rope_interleave reorder_and_upcast_attn
-slow_but_exact norm_topk_prob lm_head_bias attention_softmax_in_fp32 scale_attention_softmax_in_fp32 use_cache""".split()
+slow_but_exact alibi norm_topk_prob lm_head_bias attention_softmax_in_fp32 scale_attention_softmax_in_fp32 use_cache""".split()
 CHOICES = dict(
     query_pre_attn_scalar=[16, 64, 9], final_logit_softcapping=[None, 5.0, 30.0], attn_logit_softcapping=[None, 5.0, 50.0], embedding_multiplier=[1.0, 6.0], logits_scaling=[1.0, 4.0],
     residual_multiplier=[1.0, 0.4], attention_multiplier=[0.25, 0.4, 0.1], logit_scale=[0.0625, 0.5, 1.0], clip_qkv=[None, 1.5], sliding_window=[8, 5], partial_rotary_factor=[0.5, 0.25],
@@ -92,9 +92,10 @@ def sizes(cls, model_type, random, depth=2):
             values[key] = sizes(sub_class, sub.model_type, random, depth) | {"model_type": sub.model_type}
         except Exception:
             continue
-    for key, sub in getattr(cls, "sub_configs", {}).items():
-        if key not in values and dataclasses.is_dataclass(sub):
-            values[key] = sizes(sub, getattr(sub, "model_type", ""), random, depth)
+    if cls.model_type == "dbrx":
+        values |= {"attn_config": {"kv_n_heads": 2}, "ffn_config": {"moe_num_experts": 4, "moe_top_k": 2, "ffn_hidden_size": 32}}
+    if "attention_types" in fields:
+        values["attention_types"] = [[[random.choice(["global", "local"]) for _ in range(depth)], 1]]
     return values
 
 
@@ -129,8 +130,13 @@ def head_dim_of(values):
 def rope_for(cls, values, random, kind, partial=None):
     """`rope_parameters` of one kind, nested by layer type where the class wants it so."""
     head_dim = values.get("qk_rope_head_dim") or head_dim_of(values)
-    if isinstance(getattr(cls, "default_theta", None), dict):
-        return {"full_attention": rope(kind, random, head_dim, theta=100000.0), "sliding_attention": rope("default", random, head_dim, theta=1000.0)}
+    try:
+        shape = cls(**{key: value for key, value in values.items() if not key.startswith("_")}).rope_parameters or {}
+    except Exception:
+        shape = {}
+    nested = [key for key, value in shape.items() if isinstance(value, dict)]
+    if nested:
+        return {key: rope(kind if index == 0 else "default", random, head_dim, theta=random.choice([100000.0, 1000.0])) for index, key in enumerate(nested)}
     return rope(kind, random, head_dim, partial=partial or 1.0) | ({"partial_rotary_factor": partial} if partial else {})
 
 

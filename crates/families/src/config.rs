@@ -28,6 +28,7 @@ pub(crate) const IRRELEVANT: &[&str] = &[
     "bad_words_ids",
     "begin_suppress_tokens",
     "bos_token_id",
+    "cache_implementation",
     "chunk_size_feed_forward",
     "classifier_dropout",
     "cross_attention_hidden_size",
@@ -114,9 +115,14 @@ pub(crate) const IRRELEVANT: &[&str] = &[
 /// Keys that are harmless at one value only.
 fn is_neutral(key: &str, value: &Value) -> bool {
     match key {
-        "add_cross_attention" | "is_encoder_decoder" | "output_router_logits" | "rope_interleaved" | "use_mrope" | "use_sliding_window" => {
-            value == &Value::Bool(false)
-        }
+        "add_cross_attention"
+        | "attention_bias"
+        | "is_encoder_decoder"
+        | "mlp_bias"
+        | "output_router_logits"
+        | "rope_interleaved"
+        | "use_mrope"
+        | "use_sliding_window" => value == &Value::Bool(false),
         // A class of its own for causal language models may compute anything; a config or tokenizer class may not.
         "auto_map" => value.as_object().is_some_and(|map| !map.contains_key("AutoModelForCausalLM")),
         "partial_rotary_factor" => value.as_f64() == Some(1.0),
@@ -153,6 +159,11 @@ pub(crate) struct Config<'a> {
 impl<'a> Config<'a> {
     pub(crate) fn new(map: &'a Map<String, Value>) -> Self {
         Self { map, path: "", read: RefCell::default() }
+    }
+
+    /// Whether it has no key at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.map.is_empty()
     }
 
     /// An error about `key` of this object.
@@ -207,6 +218,18 @@ impl<'a> Config<'a> {
         self.stored(key, "an object", |value| value.as_object().map(|map| Config { map, path, read: RefCell::default() }))
     }
 
+    /// Whichever of `key` and its other name stands in the config (transformers' `attribute_map`); two that differ are refused.
+    pub(crate) fn either(&self, key: &'static str, other: &'static str) -> Result<&'static str, Error> {
+        self.read.borrow_mut().extend([key, other]);
+        match (self.map.get(key), self.map.get(other)) {
+            (Some(value), Some(same)) if value != same => {
+                Err(self.error(other, format!("is {}, but `{key}` is {}", short(same), short(value))))
+            }
+            (None, Some(_)) => Ok(other),
+            _ => Ok(key),
+        }
+    }
+
     /// The value, `None` where the key is absent; `null` is refused, since the class has no `null` there.
     pub(crate) fn not_null<T>(&self, key: &'static str, stored: Stored<T>) -> Result<Option<T>, Error> {
         match stored {
@@ -244,7 +267,7 @@ impl<'a> Config<'a> {
             let name = self.name(key);
             let known = read.contains(key.as_str())
                 || value.is_null()
-                || (self.path.is_empty() && IRRELEVANT.contains(&key.as_str()))
+                || (matches!(self.path, "" | "text_config.") && IRRELEVANT.contains(&key.as_str()))
                 || is_neutral(key, value)
                 || irrelevant.contains(&key.as_str())
                 || allowed.contains(&name);

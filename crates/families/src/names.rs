@@ -18,6 +18,11 @@ impl Size {
     pub(crate) fn new(value: u64, because: impl Into<String>) -> Self {
         Self { value, because: because.into() }
     }
+
+    /// `count` of these, one after another.
+    pub(crate) fn times(&self, count: u64) -> Self {
+        Self { value: count * self.value, because: format!("{count} × {}", self.because) }
+    }
 }
 
 /// The tensor `name` of these dimensions.
@@ -91,6 +96,7 @@ pub(crate) struct Core {
 }
 
 /// What a class does where a key is absent.
+#[derive(Clone, Copy)]
 pub(crate) struct CoreDefaults {
     pub(crate) vocab_size: u64,
     pub(crate) hidden_size: u64,
@@ -117,6 +123,8 @@ pub(crate) enum HeadDim {
     RoundedDown,
     /// From `head_dim` with a class default.
     Default(u64),
+    /// From `head_dim` with a class default; `null` means `hidden_size / num_attention_heads` rounded down.
+    DefaultOrQuotient(u64),
     /// Always `hidden_size / num_attention_heads`; the class does not read `head_dim`.
     Quotient,
 }
@@ -256,6 +264,11 @@ fn head_dim(config: &Config<'_>, hidden_size: u64, heads: u64, rule: HeadDim) ->
     match rule {
         HeadDim::Quotient => multiple().and_then(|()| quotient()),
         HeadDim::Default(default) => config.size_or("head_dim", default),
+        HeadDim::DefaultOrQuotient(default) => match config.size("head_dim")? {
+            Stored::Value(head_dim) => Ok(head_dim),
+            Stored::Absent => Ok(default),
+            Stored::Null => quotient(),
+        },
         HeadDim::Computed => {
             multiple()?;
             config.size("head_dim")?.optional().map_or_else(quotient, Ok)
@@ -305,6 +318,7 @@ pub(crate) const LLAMA: Names = Names {
 pub(crate) enum AttentionBias {
     None,
     QueryKeyValue,
+    Output,
     All,
 }
 
@@ -326,7 +340,7 @@ pub(crate) struct Variant {
 
 impl Variant {
     /// Llama without biases.
-    pub(crate) fn llama(rope: Rope) -> Self {
+    pub(crate) fn llama(rope: impl Into<Option<Rope>>) -> Self {
         Self {
             names: LLAMA,
             norm: NormStyle::Rms,
@@ -335,7 +349,7 @@ impl Variant {
             mlp_bias: false,
             head_norms: false,
             windows: Vec::new(),
-            ropes: vec![rope],
+            ropes: rope.into().into_iter().collect(),
         }
     }
 
@@ -347,14 +361,15 @@ impl Variant {
         let mlp = |part: &str| format!("{prefix}.{}.{part}", names.mlp);
         let norm = |part: &str| self.norm.norm(&format!("{prefix}.{part}"), hidden, core.eps);
         let head_norm = |part: &str| self.norm.norm(&attention(part), &core.head(), core.eps);
-        let bias = self.attention_bias != AttentionBias::None;
+        let bias = matches!(self.attention_bias, AttentionBias::QueryKeyValue | AttentionBias::All);
+        let output_bias = matches!(self.attention_bias, AttentionBias::Output | AttentionBias::All);
         let [query, key, value, output] = names.projections;
         let projections = Projections::Separate {
             query: linear(&attention(query), &core.queries(), hidden, bias),
             key: linear(&attention(key), &core.keys(), hidden, bias),
             value: linear(&attention(value), &core.keys(), hidden, bias),
         };
-        let output = linear(&attention(output), hidden, &core.queries(), self.attention_bias == AttentionBias::All);
+        let output = linear(&attention(output), hidden, &core.queries(), output_bias);
         let [gate, up, down] = names.feed_forward;
         let up = linear(&mlp(up), intermediate, hidden, self.mlp_bias);
         let input = match self.gated {

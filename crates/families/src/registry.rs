@@ -4,8 +4,11 @@ use serde_json::{Map, Value};
 
 use crate::config::Config;
 use crate::{
-    DecoderSpec, Error, Tensors, biogpt, bloom, codegen, ctrl, falcon, gpt_bigcode, gpt_neo, gpt_neox, gpt_neox_japanese, gpt2, gptj,
-    llama, mpt, openai_gpt, opt, persimmon, qwen2, qwen3, xglm,
+    DecoderSpec, Error, Tensors, apertus, apertus1p5_text, arcee, biogpt, bitnet, bloom, codegen, cohere, cohere_compass_text, cohere2,
+    ctrl, cwm, emu3, ernie4_5, exaone, exaone4, falcon, gemma, gemma2, gemma3_text, glm, glm4, gpt_bigcode, gpt_neo, gpt_neox,
+    gpt_neox_japanese, gpt2, gptj, granite, granite_swa, helium, hunyuan_v1_dense, hyperclovax, internlm3, iquestcoder, jais2, llama,
+    ministral, ministral3, mistral, modernbert_decoder, mpt, nanochat, nemotron, olmo, olmo2, olmo3, openai_gpt, opt, persimmon, phi, phi3,
+    qwen2, qwen3, seed_oss, smollm3, stablelm, starcoder2, vaultgemma, xglm,
 };
 
 /// One family: a `model_type` of transformers and how its config is read.
@@ -45,11 +48,28 @@ pub struct Loaded {
 }
 
 const FAMILIES: &[Family] = &[
+    apertus1p5_text::FAMILY,
+    apertus::FAMILY,
+    arcee::FAMILY,
     biogpt::FAMILY,
+    bitnet::FAMILY,
     bloom::FAMILY,
     codegen::FAMILY,
+    cohere2::FAMILY,
+    cohere::FAMILY,
+    cohere_compass_text::FAMILY,
     ctrl::FAMILY,
+    cwm::FAMILY,
+    emu3::FAMILY,
+    ernie4_5::FAMILY,
+    exaone4::FAMILY,
+    exaone::FAMILY,
     falcon::FAMILY,
+    gemma2::FAMILY,
+    gemma3_text::FAMILY,
+    gemma::FAMILY,
+    glm4::FAMILY,
+    glm::FAMILY,
     gpt2::FAMILY,
     gpt2::SW3,
     gpt_bigcode::FAMILY,
@@ -57,15 +77,43 @@ const FAMILIES: &[Family] = &[
     gpt_neox::FAMILY,
     gpt_neox_japanese::FAMILY,
     gptj::FAMILY,
+    granite::FAMILY,
+    granite_swa::FAMILY,
+    helium::FAMILY,
+    hunyuan_v1_dense::FAMILY,
+    hyperclovax::FAMILY,
+    internlm3::FAMILY,
+    iquestcoder::FAMILY,
+    jais2::FAMILY,
     llama::FAMILY,
+    ministral3::FAMILY,
+    ministral::FAMILY,
+    mistral::FAMILY,
+    modernbert_decoder::FAMILY,
     mpt::FAMILY,
+    nanochat::FAMILY,
+    nemotron::FAMILY,
+    olmo2::FAMILY,
+    olmo3::FAMILY,
+    olmo::FAMILY,
     openai_gpt::FAMILY,
     opt::FAMILY,
     persimmon::FAMILY,
+    phi3::FAMILY,
+    phi::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
+    seed_oss::FAMILY,
+    smollm3::FAMILY,
+    stablelm::FAMILY,
+    starcoder2::FAMILY,
+    vaultgemma::FAMILY,
     xglm::FAMILY,
 ];
+
+/// What published configs call the classes that transformers has merged into another since: `model_type` and `architectures`.
+const MERGED: &[(&str, &str)] =
+    &[("exaone", "ExaoneForCausalLM"), ("internlm3", "InternLM3ForCausalLM"), ("iquestcoder", "IQuestCoderForCausalLM")];
 
 /// All families, by name.
 pub fn families() -> &'static [Family] {
@@ -119,7 +167,7 @@ fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
     };
     let named = map.get("architectures").and_then(Value::as_array).and_then(|list| list.first()).and_then(Value::as_str);
     match named {
-        Some(found) if found != family.architecture => {
+        Some(found) if found != family.architecture && !MERGED.contains(&(model_type, found)) => {
             Err(Error::Architecture { model_type: model_type.to_owned(), found: found.to_owned(), supported: family.architecture })
         }
         _ => Ok(family),

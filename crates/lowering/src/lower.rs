@@ -48,7 +48,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
             let inputs = LayerInputs {
                 past,
                 mask: masks.of(attention),
-                rotation: attention.rope.map(|rope| rotations[rope]),
+                rotation: attention.rope.map(|rope| rotations[&rope]),
                 bias: attention.alibi.as_ref().and_then(|alibi| biases.of(alibi)),
             };
             let normed = norm::optional(g, cx, "input_layernorm", layer.attention_join.input_norm.as_ref(), x)?;

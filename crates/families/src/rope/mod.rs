@@ -4,11 +4,13 @@
 
 mod scaled;
 
-use crate::Error;
+use serde_json::Value;
+
 use crate::config::{Config, Stored};
 use crate::names::Core;
 use crate::registry::Options;
 use crate::spec::{Frequencies, Pairing, Rope};
+use crate::{DecoderSpec, Error};
 use scaled::Base;
 
 /// What a class fixes about its rotation.
@@ -39,6 +41,8 @@ pub(crate) struct Outer {
     pub(crate) theta: Option<f64>,
     pub(crate) partial: Option<f64>,
     pub(crate) original_positions: Option<u64>,
+    /// A base that the class gives one layer, whatever the other keys say.
+    pub(crate) layer_theta: Option<f64>,
 }
 
 impl Outer {
@@ -49,13 +53,18 @@ impl Outer {
             None => None,
         };
         let theta = config.not_null("rope_theta", config.float("rope_theta")?)?;
-        Ok(Self { theta, partial, original_positions: Self::original(config, rules)? })
+        Ok(Self { theta, partial, original_positions: Self::original(config, rules)?, layer_theta: None })
     }
 
     /// As [`Outer::read`], for classes whose keys are `rotary_emb_base` and `rotary_pct` instead.
     pub(crate) fn read_rotary(config: &Config<'_>, rules: &RopeRules) -> Result<Self, Error> {
         let number = |key: &'static str| config.not_null(key, config.float(key)?);
-        Ok(Self { theta: number("rotary_emb_base")?, partial: number("rotary_pct")?, original_positions: Self::original(config, rules)? })
+        Ok(Self {
+            theta: number("rotary_emb_base")?,
+            partial: number("rotary_pct")?,
+            original_positions: Self::original(config, rules)?,
+            layer_theta: None,
+        })
     }
 
     fn original(config: &Config<'_>, rules: &RopeRules) -> Result<Option<u64>, Error> {
@@ -85,13 +94,51 @@ pub(crate) fn read_beside(
     model_type: &str,
     options: &Options,
 ) -> Result<Rope, Error> {
+    resolve(config, object(config)?, outer, rules, model_type, options)
+}
+
+/// As [`read`], for classes that rotate by `default`, an object like `rope_parameters`, where the config has no such object.
+/// `rope_theta` beside it has no effect then: transformers drops it.
+pub(crate) fn read_or(config: &Config<'_>, default: &Value, rules: &RopeRules, model_type: &str, options: &Options) -> Result<Rope, Error> {
+    let outer = Outer::read(config, rules)?;
+    match (object(config)?, default.as_object()) {
+        (None, Some(default)) => resolve(config, Some(Config::new(default)), &Outer::default(), rules, model_type, options),
+        (object, _) => resolve(config, object, &outer, rules, model_type, options),
+    }
+}
+
+/// `rope_parameters` or `rope_scaling`. transformers takes an empty `rope_scaling` for none.
+pub(crate) fn object<'a>(config: &Config<'a>) -> Result<Option<Config<'a>>, Error> {
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
-    let scaling = config.object("rope_scaling", "rope_scaling.")?.optional();
-    let object = match (parameters, scaling) {
-        (Some(_), Some(_)) => return Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
-        (object, None) | (None, object) => object,
-    };
-    resolve(config, object, outer, rules, model_type, options)
+    let scaling = config.object("rope_scaling", "rope_scaling.")?.optional().filter(|scaling| !scaling.is_empty());
+    match (parameters, scaling) {
+        (Some(_), Some(_)) => Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
+        (object, None) | (None, object) => Ok(object),
+    }
+}
+
+/// Gives each layer its rotation, `None` where it does not rotate; those that are equal are stored once.
+pub(crate) fn by_layer(spec: &mut DecoderSpec, ropes: impl IntoIterator<Item = Option<Rope>>) {
+    spec.ropes.clear();
+    for (layer, rope) in spec.layers.iter_mut().zip(ropes) {
+        layer.attention.rope = rope.map(|rope| match spec.ropes.iter().position(|stored| *stored == rope) {
+            Some(index) => index,
+            None => {
+                spec.ropes.push(rope);
+                spec.ropes.len() - 1
+            }
+        });
+    }
+}
+
+/// Passes over the keys of a rotation where no layer rotates.
+pub(crate) fn pass_over(config: &Config<'_>) -> Result<(), Error> {
+    config.object("rope_parameters", "rope_parameters.")?;
+    config.object("rope_scaling", "rope_scaling.")?;
+    config.float("rope_theta")?;
+    config.float("partial_rotary_factor")?;
+    config.size("original_max_position_embeddings")?;
+    Ok(())
 }
 
 /// As [`read`], for classes whose layers rotate by type: `rope_parameters` holds an object for each of `types`, `null` where layers of
@@ -108,6 +155,10 @@ pub(crate) fn read_by_type<const N: usize>(
     let mut ropes = [const { None }; N];
     for (rope, (key, path, rules)) in ropes.iter_mut().zip(types) {
         *rope = match parameters.object(key, path)? {
+            // Where rotations differ by layer, transformers looks for `truncate` in the wrong object and never finds it.
+            Stored::Value(object) if object.flag("truncate")? == Stored::Value(false) => {
+                return Err(object.error("truncate", "is false, which transformers does not heed where layers rotate by type"));
+            }
             Stored::Value(object) => Some(resolve(config, Some(object), &Outer::default(), rules, model_type, options)?),
             Stored::Null => None,
             Stored::Absent => return Err(parameters.error(key, "is missing")),
@@ -127,10 +178,13 @@ pub(crate) fn resolve(
     options: &Options,
 ) -> Result<Rope, Error> {
     let Some(object) = object else {
-        let base = base(config, outer.theta.unwrap_or(rules.theta), outer.partial, rules)?;
+        whole_heads(config, "default", rules)?;
+        let base = base(config, outer.layer_theta.or(outer.theta).unwrap_or(rules.theta), outer.partial, rules)?;
         return finish(config, Frequencies::Fixed(base.inverse()), 1.0, rules);
     };
-    let theta = match (object.not_null("rope_theta", object.float("rope_theta")?)?, outer.theta) {
+    let stored = object.not_null("rope_theta", object.float("rope_theta")?)?;
+    let theta = match (stored, outer.theta) {
+        _ if outer.layer_theta.is_some() => outer.layer_theta.unwrap_or(rules.theta),
         (Some(inner), Some(outer)) if inner != outer => {
             return Err(config.error("rope_theta", format!("is {outer}, but `{}` is {inner}", object.name("rope_theta"))));
         }
@@ -150,6 +204,8 @@ pub(crate) fn resolve(
         (Some(kind), _) | (None, Some(kind)) => kind,
         (None, None) => "default",
     };
+    whole_heads(config, kind, rules)?;
+    whole_heads(&object, kind, rules)?;
     let base = base(&object, theta, partial, rules)?;
     let original = || original_positions(&object, outer, rules);
     let (frequencies, amplitude) = match kind {
@@ -168,18 +224,33 @@ pub(crate) fn resolve(
     finish(config, frequencies, amplitude, rules)
 }
 
+/// Classes that rotate whole heads do not look at `partial_rotary_factor` in an unscaled rotation, and fail at it in a scaled one.
+fn whole_heads(object: &Config<'_>, kind: &str, rules: &RopeRules) -> Result<(), Error> {
+    if rules.partial.is_some() {
+        return Ok(());
+    }
+    match object.float("partial_rotary_factor")?.optional() {
+        Some(factor) if factor != 1.0 && kind != "default" => {
+            Err(object.error("partial_rotary_factor", format!("is {factor}, but this class can only rotate whole heads")))
+        }
+        _ => Ok(()),
+    }
+}
+
 fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules) -> Result<Base, Error> {
     if theta <= 1.0 {
         return Err(object.error("rope_theta", format!("is {theta}; a base above 1 is needed")));
     }
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
-    if dim > rules.head_dim || !dim.is_multiple_of(2) || dim == 0 {
-        let problem =
-            format!("is {}, of which {factor} is to be rotated; rotation needs an even number from 2 to head_dim", rules.head_dim);
-        return Err(
-            object.error("head_dim", if rules.partial.is_none() { format!("is {dim}; rotation needs an even one") } else { problem })
-        );
+    // transformers rounds an odd number up to whole pairs.
+    let rotated = 2 * dim.div_ceil(2);
+    if rotated > rules.head_dim || rotated == 0 {
+        let problem = match rules.partial {
+            None => format!("is {dim}; rotation needs an even one"),
+            Some(_) => format!("is {}, of which {factor} is to be rotated; rotation needs 2 to head_dim", rules.head_dim),
+        };
+        return Err(object.error("head_dim", problem));
     }
     Ok(Base::new(theta, dim))
 }
@@ -196,7 +267,7 @@ fn finish(config: &Config<'_>, frequencies: Frequencies, amplitude: f64, rules: 
 }
 
 /// transformers takes the key beside the object first where it stands there.
-fn original_positions(object: &Config<'_>, outer: &Outer, rules: &RopeRules) -> Result<f64, Error> {
+pub(crate) fn original_positions(object: &Config<'_>, outer: &Outer, rules: &RopeRules) -> Result<f64, Error> {
     let key = "original_max_position_embeddings";
     let inner = object.not_null(key, object.size(key)?)?;
     if let (Some(inner), Some(outer)) = (inner, outer.original_positions)

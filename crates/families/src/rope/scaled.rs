@@ -16,7 +16,7 @@ fn positive(object: &Config<'_>, key: &'static str) -> Result<f64, Error> {
     }
 }
 
-/// `theta^(2i / dim)`, `[dim / 2]`, for the `dim` elements of a head that are rotated.
+/// `theta^(2i / dim)`, `[dim / 2]` rounded up, for the `dim` elements of a head that are rotated.
 pub(super) struct Base {
     theta: f64,
     dim: u64,
@@ -27,7 +27,7 @@ impl Base {
     pub(super) fn new(theta: f64, dim: u64) -> Self {
         let base = f64::from(theta as f32);
         let exponent = |index: u64| f64::from((2 * index) as f32 / dim as f32);
-        Self { theta, dim, periods: (0..dim / 2).map(|index| base.powf(exponent(index)) as f32).collect() }
+        Self { theta, dim, periods: (0..dim.div_ceil(2)).map(|index| base.powf(exponent(index)) as f32).collect() }
     }
 
     pub(super) fn inverse(&self) -> Vec<f32> {

@@ -82,7 +82,6 @@ fn keys_that_change_the_mathematics_are_never_passed_over() {
         ("use_mrope", json!(true)),
         ("rope_interleaved", json!(true)),
         ("pruned_heads", json!({ "0": [1] })),
-        ("partial_rotary_factor", json!(0.5)),
         ("original_max_position_embeddings", json!(128)),
         ("auto_map", json!({ "AutoModelForCausalLM": "modeling_other.OtherForCausalLM" })),
         ("hidden_activation", json!("gelu")),
@@ -99,6 +98,18 @@ fn keys_that_change_the_mathematics_are_never_passed_over() {
         assert!(matches!(&error, Error::UnknownKey { key: found, .. } if found == key), "{key}: {error}");
     }
     refuses("llama", json!({ "hidden_act": "gelu" }), "`hidden_act` is `gelu`; supported for this model_type: `silu`");
+}
+
+/// transformers does not look at it in an unscaled rotation of whole heads, and fails at it in a scaled one.
+#[test]
+fn a_partial_rotation_of_whole_heads() {
+    let config = small("llama", json!({ "partial_rotary_factor": 0.5 }));
+    assert_eq!(read(&config, &one_layer(&config)).unwrap().ropes[0].pairs(), 8);
+    refuses(
+        "llama",
+        json!({ "partial_rotary_factor": 0.5, "rope_scaling": { "rope_type": "linear", "factor": 2.0 } }),
+        "`partial_rotary_factor` is 0.5, but this class can only rotate whole heads",
+    );
 }
 
 /// Keys of published checkpoints that inference does not depend on.

@@ -136,13 +136,13 @@ fn slice_length(dim: &Dim, start: &Dim, end: &Dim) -> Rule<Option<Dim>> {
     if start.constant() == Some(0) && to_the_end {
         return Ok(Some(dim.clone()));
     }
-    // A symbolic start that is a part of the axis (`past` of `past + sequence`) leaves the other parts.
+    // A start that is a part of the axis (`past` of `past + sequence`, 1 of `total + 1`) leaves the other parts.
     let within = |part: &Dim| {
         let rest = dim - part;
         let positive = |dim: &Dim| dim.terms().iter().all(|term| term.coefficient > 0) && dim.constant().is_none_or(|value| value >= 0);
         positive(part) && positive(&rest)
     };
-    if start.constant().is_none() && to_the_end && within(start) {
+    if to_the_end && within(start) {
         return Ok(Some(dim - start));
     }
     if start.constant() == Some(0) && end.constant().is_none() && within(end) {

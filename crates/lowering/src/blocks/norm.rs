@@ -16,21 +16,21 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, name: &str, norm: &Norm, x:
             return primitive(g, cx, norm, x);
         }
         let one_gain = matches!(&norm.gain, Gain::Weight { weight, .. } if weight.shape.len() == 1);
-        let scale = if one_gain { gain(g, cx, norm, cx.compute)? } else { Some(ones(g, cx, norm.width)?) };
-        let Some(scale) = scale else { return primitive(g, cx, norm, x) };
+        let own = gain(g, cx, norm, cx.compute)?;
+        let (scale, after) = match own {
+            Some(own) if one_gain => (own, None),
+            after => (ones(g, cx, norm.width)?, after),
+        };
         // The operators' stash type is fp32 by default.
         let normed = match norm.kind {
             NormKind::Rms => g.rms_norm(x, scale, norm.eps as f32)?,
-            NormKind::Layer if one_gain => {
+            NormKind::Layer if after.is_none() => {
                 let bias = norm.bias.as_ref().map(|bias| cx.weight(g, bias)).transpose()?;
                 return Ok(g.layer_norm(x, scale, bias, norm.eps as f32)?);
             }
             NormKind::Layer => g.layer_norm(x, scale, None, norm.eps as f32)?,
         };
-        let scaled = match (one_gain, gain(g, cx, norm, cx.compute)?) {
-            (false, Some(gain)) => g.mul(normed, gain)?,
-            _ => normed,
-        };
+        let scaled = after.map_or(Ok(normed), |after| g.mul(normed, after))?;
         biased(g, cx, norm, scaled)
     })
 }

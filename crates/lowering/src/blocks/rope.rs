@@ -3,6 +3,8 @@
 //! Angles are computed in the graph from `position_ids`, in fp32, for the step's positions only: a table over all positions would
 //! make the graph megabytes large and bound its length.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use plansmith_families::{DecoderSpec, Frequencies, Pairing, Rope};
 use plansmith_graph::{Data, Dim, Graph, RotaryOptions, Value};
 use plansmith_tensor::DType;
@@ -19,21 +21,22 @@ pub(crate) struct Rotation {
     pairs: u64,
 }
 
-/// The rotations that layers refer to by index.
-pub(crate) fn tables(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> Result<Vec<Rotation>, Error> {
-    if spec.ropes.is_empty() {
-        return Ok(Vec::new());
+/// The rotations that layers refer to by index; those that none does are left out.
+pub(crate) fn tables(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> Result<BTreeMap<usize, Rotation>, Error> {
+    let used: BTreeSet<usize> = spec.layers.iter().filter_map(|layer| layer.attention.rope).collect();
+    if used.is_empty() {
+        return Ok(BTreeMap::new());
     }
     g.scope("model/rotary_emb", |g| {
         let column = g.unsqueeze(cx.position_ids, &[2])?;
         let positions = g.cast(column, DType::F32)?;
-        spec.ropes.iter().enumerate().map(|(index, rope)| rotation(g, cx, index, rope, positions)).collect()
+        used.into_iter().map(|index| Ok((index, rotation(g, cx, index, &spec.ropes[index], positions)?))).collect()
     })
 }
 
 fn rotation(g: &mut Graph, cx: &Context<'_>, index: usize, rope: &Rope, positions: Value) -> Result<Rotation, Error> {
     let pairs = rope.pairs() as u64;
-    let mut list = |g: &mut Graph, name: &str, frequencies: &[f32]| {
+    let list = |g: &mut Graph, name: &str, frequencies: &[f32]| {
         let bytes: Vec<u8> = frequencies.iter().flat_map(|frequency| frequency.to_le_bytes()).collect();
         g.initializer(&format!("model.rotary_emb.{index}.{name}"), DType::F32, &[1, 1, pairs], Data::Inline(bytes.into()))
     };
