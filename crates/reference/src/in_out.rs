@@ -17,7 +17,7 @@ const TILE: usize = 1 << 16;
 /// `x · weight`: `x` is `[tokens, in]`, the result `[tokens, out]`.
 ///
 /// Tasks share the columns of a block of rows, then of the next: the file is read once and in order, and its pages are given back a
-/// block at a time. Each element is summed in the same order whatever the number of threads.
+/// block at a time. Each element is summed by one task at a time, row after row: no run differs from another.
 pub(crate) fn times(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (rows, out) = (matrix.row_count(), matrix.column_count());
     let width = out.div_ceil(TASKS * rayon::current_num_threads()).max(FEWEST_COLUMNS);
