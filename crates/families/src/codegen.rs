@@ -23,8 +23,8 @@ const BLOCKS: u64 = 4;
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, _: &Options) -> Result<DecoderSpec, Error> {
     let core = gptj::core(config)?;
-    if !core.heads.is_multiple_of(BLOCKS) {
-        return Err(config.error("n_head", format!("is {}; a multiple of {BLOCKS} is supported", core.heads)));
+    if !core.hidden_size.is_multiple_of(BLOCKS) {
+        return Err(config.error("n_embd", format!("is {}, no multiple of the {BLOCKS} blocks of the projection", core.hidden_size)));
     }
     gptj::decoder(config, tensors, &core, |prefix| {
         let linear = linear(&format!("{prefix}.qkv_proj"), &core.fused(), &core.hidden(), false);
