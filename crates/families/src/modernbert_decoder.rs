@@ -20,6 +20,7 @@ pub(crate) const FAMILY: Family = Family {
         "cls_token_id",
         "deterministic_flash_attn",
         "initializer_cutoff_factor",
+        "layer_norm_eps",
         "mask_token_id",
         "mlp_dropout",
         "position_embedding_type",
