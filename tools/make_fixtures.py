@@ -182,6 +182,8 @@ def write_config(case, config, architecture, folder):
         keys["transformers_version"] = "4.46.0"
         keys.pop("layer_types", None)
     keys |= case.set
+    if "text_config" in CONFIG_MAPPING[case.family].sub_configs:
+        keys = {"architectures": keys.pop("architectures"), "model_type": keys.pop("model_type"), "text_config": keys}
     (folder / "config.json").write_text(json.dumps(keys, indent=2, sort_keys=True) + "\n")
 
 

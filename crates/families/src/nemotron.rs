@@ -3,7 +3,7 @@
 //!
 //! Source: transformers 5.24 `models/nemotron`.
 
-use crate::config::Config;
+use crate::config::{Config, Stored};
 use crate::names::{Core, CoreDefaults, HeadDim, NormStyle, Variant, pre_norm};
 use crate::olmo::attention_bias;
 use crate::registry::{Family, Options};
@@ -34,6 +34,9 @@ const DEFAULTS: CoreDefaults = CoreDefaults {
 };
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
+    if !matches!(config.size("num_key_value_heads")?, Stored::Value(_)) {
+        return Err(config.error("num_key_value_heads", "is missing, and this class does not compute it"));
+    }
     let core = Core::read(config, &DEFAULTS)?;
     let rules = RopeRules { partial: Some(0.5), ..RopeRules::of(&core) };
     let variant = Variant {

@@ -41,6 +41,7 @@ pub struct Attention {
 }
 
 /// How queries, keys and values are projected.
+#[expect(clippy::large_enum_variant, reason = "one a layer, and never moved about")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Projections {
     /// Three matrices.

@@ -3,6 +3,5 @@
 #![allow(clippy::unwrap_used, reason = "in a test, a panic is the report")]
 
 mod defaults;
-mod refusals;
 mod rope;
 mod support;
