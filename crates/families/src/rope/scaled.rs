@@ -62,10 +62,6 @@ pub(super) fn llama3(object: &Config<'_>, base: &Base, original: f64) -> Result<
 
 /// YaRN (Peng et al., 2023): interpolated below, extrapolated above, a ramp between; cosine and sine scaled by the attention factor.
 pub(super) fn yarn(object: &Config<'_>, base: &Base, original: f64, rules: &RopeRules) -> Result<(Frequencies, f64), Error> {
-    if base.dim % 2 == 1 {
-        let problem = format!("leaves {} elements of a head to rotate; transformers computes `yarn` for an even number only", base.dim);
-        return Err(object.error("partial_rotary_factor", problem));
-    }
     let factor = match object.float("factor")? {
         Stored::Null => rules.max_positions as f64 / original,
         Stored::Absent => return Err(object.error("factor", "is missing")),
