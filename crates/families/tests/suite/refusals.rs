@@ -408,6 +408,21 @@ fn rotations_beyond_their_length() {
     }
 }
 
+/// transformers rounds an odd number of rotated elements up in its tables; these classes then cut heads by the odd number, and fail.
+#[test]
+fn odd_rotations() {
+    for family in ["phi", "stablelm", "persimmon"] {
+        let config = json!({ "model_type": family, "hidden_size": 48, "num_attention_heads": 2, "num_key_value_heads": 2 });
+        let parameters = json!({ "rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 0.3 });
+        let mut config = config.as_object().unwrap().clone();
+        config.retain(|key, _| family != "persimmon" || key != "num_key_value_heads");
+        config.insert("rope_parameters".into(), parameters);
+        let text =
+            "`rope_parameters.partial_rotary_factor` is 0.3, which leaves 7 elements of a head to rotate; this class needs an even number";
+        refuses_alone(config.into(), text);
+    }
+}
+
 #[test]
 fn longrope_lists() {
     let lists = |short: Value, long: Value| json!({ "rope_scaling": { "type": "longrope", "short_factor": short, "long_factor": long } });
