@@ -55,6 +55,7 @@ class Case:
     prompt: int = 20
     shard: str | None = None
     absent: tuple = ()  # keys left out of config.json: the class default holds
+    set: dict = dataclasses.field(default_factory=dict)  # keys written into config.json besides
     dtype: torch.dtype = torch.float32
 
 
@@ -180,6 +181,7 @@ def write_config(case, config, architecture, folder):
         keys["torch_dtype"] = keys.pop("dtype")
         keys["transformers_version"] = "4.46.0"
         keys.pop("layer_types", None)
+    keys |= case.set
     if "text_config" in CONFIG_MAPPING[case.family].sub_configs:
         keys = {"architectures": keys.pop("architectures"), "model_type": keys.pop("model_type"), "text_config": keys}
     (folder / "config.json").write_text(json.dumps(keys, indent=2, sort_keys=True) + "\n")

@@ -16,7 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "transformer.",
     summary: "GPT-2, DistilGPT2, DialoGPT, Cerebras-GPT",
     // The last computes the same in another order.
-    irrelevant: &["n_ctx", "reorder_and_upcast_attn"],
+    irrelevant: &["n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn"],
     read,
 };
 
