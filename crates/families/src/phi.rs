@@ -37,7 +37,7 @@ const NAMES: Names = Names {
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &DEFAULTS)?;
-    let rules = RopeRules { partial: Some(0.5), ..RopeRules::of(&core) };
+    let rules = RopeRules { partial: Some(0.5), rounds_up: false, ..RopeRules::of(&core) };
     let variant = Variant {
         names: NAMES,
         norm: NormStyle::Layer,
