@@ -21,6 +21,8 @@ pub struct Family {
     pub(crate) prefix: &'static str,
     /// One line on what it is.
     pub summary: &'static str,
+    /// Options of the class that are refused, by key.
+    pub refuses: &'static [&'static str],
     /// Keys that this class has and inference does not depend on.
     pub(crate) irrelevant: &'static [&'static str],
     pub(crate) read: fn(&Config<'_>, &Tensors<'_>, &Options) -> Result<DecoderSpec, Error>,
