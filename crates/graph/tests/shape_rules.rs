@@ -87,6 +87,8 @@ fn build(g: &mut Graph, op: &str, x: &Operands<'_>, attributes: &Json) -> Result
         "Tanh" => one(g.tanh(x.at(0))),
         "Erf" => one(g.erf(x.at(0))),
         "Exp" => one(g.exp(x.at(0))),
+        "Log" => one(g.log(x.at(0))),
+        "Floor" => one(g.floor(x.at(0))),
         "Relu" => one(g.relu(x.at(0))),
         "Softplus" => one(g.softplus(x.at(0))),
         "Cos" => one(g.cos(x.at(0))),
