@@ -31,6 +31,8 @@ pub struct Scored {
     pub by_name: Option<FirstDivergence>,
     /// Where it says it is when node names are taken away.
     pub by_structure: Option<FirstDivergence>,
+    /// Why bisection found nothing, where that is so.
+    pub lost: Option<String>,
 }
 
 impl Bench {
@@ -77,15 +79,18 @@ impl Bench {
             Way::Both => {
                 let golden = self.folder.join("golden.safetensors");
                 let caught = self.found(self.verify(&wrong, model, Some(&golden), false));
-                Ok(Scored { caught, by_name: None, by_structure: None })
+                Ok(Scored { caught, by_name: None, by_structure: None, lost: None })
             }
             Way::Graph => {
                 let mut anonymous = model.clone();
                 forget_names(&mut anonymous);
                 let named = self.verify(&right, model, None, true);
                 let by_name = divergence(&named);
-                let by_structure = divergence(&self.verify(&right, anonymous, None, true));
-                Ok(Scored { caught: self.found(named), by_name, by_structure })
+                let anonymous = self.verify(&right, anonymous, None, true);
+                let by_structure = divergence(&anonymous);
+                let nowhere = [(&by_name, &named), (&by_structure, &anonymous)].into_iter().find(|(found, _)| found.is_none());
+                let lost = nowhere.and_then(|(_, verdict)| verdict.as_ref().ok()?.candidates.first()?.reason.clone());
+                Ok(Scored { caught: self.found(named), by_name, by_structure, lost })
             }
         }
     }

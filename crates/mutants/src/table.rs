@@ -144,7 +144,8 @@ fn line(row: &(Fault, Way, Result<Scored, String>)) -> String {
                     by_name.as_ref().map(|found| found.cause_hints.join("; ")).unwrap_or_default(),
                 ),
             };
-            format!("{start}: {caught}{places}")
+            let lost = scored.lost.as_ref().map(|lost| format!("; {lost}")).unwrap_or_default();
+            format!("{start}: {caught}{places}{lost}")
         }
     }
 }

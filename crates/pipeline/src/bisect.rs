@@ -206,7 +206,10 @@ impl<'a> Search<'a> {
             At::Logits => Some((logits, "logits")),
             At::Value(index) => Some((self.session.tapped().get(index)?.as_ref()?, self.values[index].as_str())),
         });
-        let cache = tap.layer().and_then(|layer| self.cache(layer, step, limit));
+        let cache = match tap {
+            Tap::Attention(layer) => self.cache(*layer, step, limit),
+            _ => None,
+        };
         let causes = candidate.map(|(values, _)| explain(run.kind, source, values, &step.tokens, cache, limit)).unwrap_or_default();
         FirstDivergence {
             run: Some(place),

@@ -11,7 +11,7 @@ use plansmith_tensor::Tap;
 pub(crate) struct Places {
     /// Those that are known: a graph of ours says in its nodes' names what they are.
     pub(crate) named: BTreeMap<Tap, String>,
-    /// Every value that depends on an input, in the graph's order, which is one of computation.
+    /// Every value that depends on an input and is no output, in the graph's order, which is one of computation.
     pub(crate) all: Vec<String>,
 }
 
@@ -30,12 +30,15 @@ fn output(node: &NodeProto) -> Option<String> {
 fn dynamic(graph: &GraphProto) -> Vec<String> {
     let initialisers: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name()).collect();
     let mut known: HashSet<&str> = graph.input.iter().map(|input| input.name()).filter(|name| !initialisers.contains(name)).collect();
+    let outputs: HashSet<&str> = graph.output.iter().map(|output| output.name()).collect();
     let mut all = Vec::new();
     for node in &graph.node {
         if node.input.iter().any(|input| known.contains(input.as_str())) {
             for name in node.output.iter().filter(|name| !name.is_empty()) {
                 known.insert(name);
-                all.push(name.clone());
+                if !outputs.contains(name.as_str()) {
+                    all.push(name.clone());
+                }
             }
         }
     }
@@ -89,6 +92,7 @@ mod tests {
         let graph = GraphProto {
             node: nodes.iter().map(node).collect(),
             input: vec![input("ids"), input("w")],
+            output: vec![input("logits")],
             initializer: vec![TensorProto { name: Some("w".to_owned()), ..TensorProto::default() }],
             ..GraphProto::default()
         };
@@ -116,7 +120,7 @@ mod tests {
 
     #[test]
     fn values_that_no_input_reaches_are_left_out() {
-        let model = graph(&[("cast", &["w"], "wide"), ("gather", &["wide", "ids"], "rows"), ("shape", &["rows"], "size")]);
+        let model = graph(&[("cast", &["w"], "wide"), ("gather", &["wide", "ids"], "rows"), ("shape", &["rows"], "size"), ("head", &["rows"], "logits")]);
         assert_eq!(Places::of(&model), Places { named: BTreeMap::new(), all: vec!["rows".to_owned(), "size".to_owned()] });
     }
 }

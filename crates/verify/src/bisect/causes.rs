@@ -21,7 +21,7 @@ pub struct CacheSeen {
 /// Something that would make the difference that is seen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
-    /// The candidate is zero everywhere.
+    /// The candidate is zero wherever it differs.
     Zeros,
     /// NaN or infinity from this column on.
     NonFinite {
@@ -50,7 +50,7 @@ pub enum Cause {
     OnlyPaddedRows,
     /// All agrees before this column and differs from there on.
     FromColumn(usize),
-    /// The first position agrees and errors grow with the position.
+    /// The first position agrees and errors grow with the position: in attention it sees nothing but itself.
     GrowsWithPosition,
     /// The same tokens agree in one prefill; they differ over a cache.
     OnlyOverCache(RunKind),
@@ -81,7 +81,7 @@ impl fmt::Display for Cause {
             Self::OneRow(row) => write!(f, "only row {row} differs"),
             Self::OnlyPaddedRows => f.write_str("only rows with padding differ: the mask, or positions counted over padding"),
             Self::FromColumn(column) => write!(f, "columns before {column} agree and all from there on differ: a window, or a limit of length"),
-            Self::GrowsWithPosition => f.write_str("the first position agrees and errors grow with the position: base or scaling of the rotation"),
+            Self::GrowsWithPosition => f.write_str("position 0 agrees, which sees itself alone, and errors grow with the position: rotation, scores or mask"),
             Self::OnlyOverCache(kind) => {
                 write!(f, "the same tokens agree in one prefill and differ in {kind}: the cache, or the mask's offset by it")
             }
@@ -102,22 +102,19 @@ pub fn explain(
     cache: Option<CacheSeen>,
     limit: f64,
 ) -> Vec<Cause> {
-    let mut causes = Vec::new();
+    let (mut what, mut place) = (None, None);
     if let Some(pairs) = pairs(source, candidate, tokens).filter(|pairs| !pairs.is_empty()) {
         let scene = Scene { errors: token_errors(&pairs), pairs, limit };
-        causes.extend(scene.what());
-        causes.extend(scene.place());
+        (what, place) = (scene.what(), scene.place());
     }
-    if kind >= RunKind::Chunked {
-        causes.push(Cause::OnlyOverCache(kind));
-    }
-    causes.extend(match cache {
+    let cached = match cache {
         Some(CacheSeen { keys: false, values: true, first_keys }) => Some(Cause::Keys { at_start: !first_keys }),
         Some(CacheSeen { keys: true, values: false, .. }) => Some(Cause::Values),
         Some(CacheSeen { keys: true, values: true, .. }) => Some(Cause::Attends),
         _ => None,
-    });
-    causes
+    };
+    let over_cache = (kind >= RunKind::Chunked).then_some(Cause::OnlyOverCache(kind));
+    what.into_iter().chain(over_cache).chain(cached).chain(place).collect()
 }
 
 /// Share of a difference that an explanation may leave unexplained.
@@ -169,7 +166,8 @@ impl Scene<'_> {
         if let Some((_, _, token)) = self.pairs.iter().find(|(_, given, _)| given.iter().any(|value| !value.is_finite())) {
             return Some(Cause::NonFinite { row: token.row, column: token.column });
         }
-        if self.pairs.iter().all(|(_, given, _)| given.iter().all(|&value| value == 0.0)) {
+        let mut bad = self.pairs.iter().zip(&self.errors).filter(|(_, error)| **error > self.limit).peekable();
+        if bad.peek().is_some() && bad.all(|((_, given, _), _)| given.iter().all(|&value| value == 0.0)) {
             return Some(Cause::Zeros);
         }
         self.factor().or_else(|| self.order()).or_else(|| self.shifted()).or_else(|| self.offset())
@@ -267,11 +265,14 @@ impl Scene<'_> {
         }
         let rows = |indices: &[usize]| indices.iter().map(|&index| token(index).row).collect::<std::collections::BTreeSet<_>>();
         let (bad_rows, good_rows) = (rows(&bad), rows(&good));
-        let unpadded = good.iter().any(|&index| !token(index).padded_row);
-        if unpadded && bad.iter().all(|&index| token(index).padded_row) {
+        let padded = |index: &usize| token(*index).padded_row;
+        // Where other rows with padding agree, padding alone is not the cause.
+        let one = bad_rows.first().filter(|_| bad_rows.len() == 1 && good_rows.len() > 1);
+        let others = one.is_some_and(|row| good.iter().any(|index| padded(index) && token(*index).row != *row));
+        if !others && bad.iter().all(padded) && !good.iter().all(padded) {
             return Some(Cause::OnlyPaddedRows);
         }
-        if let Some(&row) = bad_rows.first().filter(|_| bad_rows.len() == 1 && good_rows.len() > 1) {
+        if let Some(&row) = one {
             return Some(Cause::OneRow(row));
         }
         let first = bad.iter().map(|&index| token(index).column).min()?;

@@ -33,7 +33,10 @@ pub fn first_divergence(seen: &[Seen], limit: f64) -> Option<usize> {
     let unnamed = seen.iter().enumerate().skip(after).find(|(_, each)| !each.named && !each.within(limit)).map(|(index, _)| index);
     // A block that is nowhere says nothing while the stream behind it agrees; a stream behind the last one that agrees does not.
     let unnamed = unnamed.filter(|&index| seen[index..].iter().any(|each| each.tap.is_stream() && !each.within(limit)));
-    named.into_iter().chain(unnamed).min()
+    let first = named.into_iter().chain(unnamed).min()?;
+    // A graph of ours without a final norm has none by mistake where the source has one.
+    let normless = |index: &usize| seen[*index].named && seen[*index].tap == Tap::FinalNorm && seen[*index].difference.is_none();
+    Some(first.checked_sub(1).filter(normless).unwrap_or(first))
 }
 
 /// What `verdict.json` calls the block of a place.
@@ -79,6 +82,7 @@ mod tests {
         assert_eq!(found(true, [0.0, 0.0, 0.0, 0.3, 0.4, 0.4, 0.4, 0.4, 0.4]), Some(Tap::Layer(0)));
         // A value that the graph no longer has says nothing.
         assert_eq!(found(true, [0.0, 1e9, 0.0, 0.0, 0.0, 0.4, 0.4, 0.4, 0.4]), Some(Tap::Mlp(1)));
+        assert_eq!(found(true, [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1e9, 0.4]), Some(Tap::FinalNorm));
     }
 
     #[test]
