@@ -44,11 +44,15 @@ def add(types, what, **keys):
         hidden = keys.get("hidden", 32 if deep else 64)
         heads = keys.get("heads", 4)
         base |= {key: hidden for key in HIDDEN if key in base} | {key: heads for key in HEADS if key in base}
-        if "head_dim" in fields:
+        if "head_dim" in fields and "qk_rope_head_dim" not in fields:
             base["head_dim"] = hidden // heads
-        kv = keys.get("kv", 2)
+        kv = keys.get("kv", 2) if "kv_lora_rank" not in fields else heads
+        if cls.model_type == "diffllama":
+            kv = max(kv, 2)
         base |= {key: kv for key in ("num_key_value_heads", "num_kv_heads") if key in base}
         base |= {key: value for key, value in keys.items() if key in fields or key.startswith("_")}
+        if cls.model_type == "cohere_compass_text":
+            base.setdefault("rope_parameters", nested(plain(500.0), plain(50.0)))
         return what, base | extra | {"_prompt": keys.get("_prompt", 40)}
 
     for model_type in types.split():
@@ -65,7 +69,7 @@ add("llama qwen3 arcee", "linear_type", rope_parameters=linear(), _layout="v4-ty
 add("llama qwen2 stablelm persimmon hunyuan_v1_dense", "dynamic", rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=3.0), _layout="v4-type")
 add("llama", "longrope_long", rope_parameters=longrope(8))
 add("llama", "longrope_short", rope_parameters=longrope(8, 64, factor=8.0))
-add("llama mistral qwen2", "original_on_top", rope_parameters=YARN, _set={"original_max_position_embeddings": 64})
+add("llama mistral qwen2", "original_on_top", _set=dict(original_max_position_embeddings=16, rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0)))
 add("llama qwen2 mistral gemma", "theta_v4", rope_parameters=plain(333.0), _layout="v4")
 add("llama qwen2", "sparse", _sparse=True, rope_parameters=plain())
 add("llama mistral", "no_rope_keys", _absent=("rope_parameters", "hidden_act", "rms_norm_eps", "head_dim", "attention_bias", "mlp_bias"))
@@ -122,6 +126,7 @@ add("hyperclovax", "no_post_norm", use_post_norm=False, attention_multiplier=Non
 add("cohere", "qk_norm", use_qk_norm=True, logit_scale=0.5, attention_bias=True)
 add("cohere cohere2", "eps", layer_norm_eps=0.05, logit_scale=2.0, kv=1)
 add("cohere_compass_text", "windows", layer_types=SLIDE_FULL, sliding_window=8, logit_scale=0.25)
+add("cohere_compass_text", "full_without_rope", layer_types=SLIDE_FULL, sliding_window=8, rope_parameters=nested(None, plain(300.0)))
 add("olmo", "clip", clip_qkv=1.0, attention_bias=True)
 add("olmo2 olmo3 exaone4 apertus qwen3 arcee llama glm4 helium", "eps", rms_norm_eps=0.1)
 add("nanochat", "softcap", final_logit_softcapping=2.0, attention_bias=True, kv=1)
@@ -206,7 +211,7 @@ add("falcon", "new_one_norm", new_decoder_architecture=True, num_ln_in_parallel_
 add("falcon", "new_multi_head", new_decoder_architecture=True, kv=4, activation="relu", ffn_hidden_size=96)
 add("falcon", "alibi", alibi=True, multi_query=False, parallel_attn=False, bias=True)
 add("falcon", "alibi_mq", alibi=True, multi_query=True, parallel_attn=True)
-add("falcon", "old_names", _absent=("num_hidden_layers", "num_attention_heads", "hidden_size"), _set=dict(n_layer=2, n_head=4, n_embed=64))
+add("falcon", "n_embed", _absent=("hidden_size",), _set=dict(n_embed=64))
 add("falcon", "linear", rope_parameters=linear(), _layout="v4")
 add("biogpt", "unscaled", scale_embedding=False, hidden_act="relu", layer_norm_eps=0.01)
 add("biogpt", "tanh", hidden_act="gelu_pytorch_tanh", heads=2)
