@@ -267,7 +267,7 @@ impl Scene<'_> {
         let (bad_rows, good_rows) = (rows(&bad), rows(&good));
         let padded = |index: &usize| token(*index).padded_row;
         // Where other rows with padding agree, padding alone is not the cause.
-        let one = bad_rows.first().filter(|_| bad_rows.len() == 1 && good_rows.len() > 1);
+        let one = bad_rows.first().filter(|row| bad_rows.len() == 1 && good_rows.iter().any(|other| other != *row));
         let others = one.is_some_and(|row| good.iter().any(|index| padded(index) && token(*index).row != *row));
         if !others && bad.iter().all(padded) && !good.iter().all(padded) {
             return Some(Cause::OnlyPaddedRows);
