@@ -331,6 +331,9 @@ pub(crate) struct Verify {
     /// Write verdict.json to this file (- for stdout)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where a graph disagrees, find the first layer and block that differ, and likely causes
+    #[arg(long)]
+    pub(crate) bisect: bool,
     /// Fail where an artifact could not be executed on this host
     #[arg(long)]
     pub(crate) require_executed: bool,

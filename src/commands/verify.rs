@@ -54,6 +54,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             keep: None,
             open: &open_options(&args.tools),
             lookup: &lookup(&args.tools),
+            bisect: args.bisect,
         },
         &audit,
         &mut |progress| show(&progress, &spinner, output),
@@ -84,6 +85,10 @@ fn by_bundle(
     runtimes: &[RuntimeKind],
     output: &Output,
 ) -> Result<Outcome, Failure> {
+    if args.bisect {
+        return Err(Failure::new("--bisect runs the source's reference, and a bundle has no source")
+            .hint("plansmith verify CHECKPOINT --onnx FILE --bisect"));
+    }
     if args.source.is_some() || args.golden.is_some() || args.prompts.is_some() {
         return Err(Failure::new("--bundle takes source, oracle and prompts from the bundle")
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));

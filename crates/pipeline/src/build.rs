@@ -352,6 +352,7 @@ impl Run<'_> {
                 keep: prepared.golden.is_none().then_some(oracle.as_path()),
                 open: self.options.open,
                 lookup: self.options.lookup,
+                bisect: true,
             },
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),

@@ -1,6 +1,7 @@
 //! Pipeline files, stages, cache, manifest and bundle; and the assessment that `verify` and `build` share.
 
 mod assess;
+mod bisect;
 mod build;
 mod candidates;
 mod check;
@@ -9,6 +10,7 @@ mod file;
 mod judge;
 mod manifest;
 mod parse;
+mod places;
 mod stages;
 mod store;
 mod text;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_onnx::proto::TensorProto;
+use plansmith_onnx::proto::{TensorProto, ValueInfoProto};
 use plansmith_onnx::{ExternalData, ModelProto};
 use plansmith_tensor::DType;
 
@@ -64,6 +64,20 @@ impl<'a> Graph<'a> {
         let interface = Interface::read(signature).map_err(|reason| Error::Interface { graph: name.clone(), reason })?;
         let files = data_files(&model, &folder, &name)?;
         Ok(Self { name, model, path, files, interface })
+    }
+
+    /// Makes `values` outputs too. Outputs need no type: runtimes infer it. With any, the graph is no longer that of its file.
+    pub(crate) fn tap(&mut self, values: &[String]) {
+        if values.is_empty() {
+            return;
+        }
+        self.path = None;
+        let Some(graph) = &mut self.model.to_mut().graph else { return };
+        for value in values {
+            if !graph.output.iter().any(|output| output.name() == value) {
+                graph.output.push(ValueInfoProto { name: Some(value.clone()), ..ValueInfoProto::default() });
+            }
+        }
     }
 }
 

@@ -5,3 +5,4 @@
 mod cases;
 mod session;
 mod support;
+mod taps;
