@@ -449,10 +449,14 @@ pub(crate) struct Doctor {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
+  plansmith families
   plansmith families --json")]
 pub(crate) struct Families {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the page docs/families.md
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
 }

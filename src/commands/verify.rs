@@ -34,6 +34,9 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     if graphs.is_empty() && plans.is_empty() {
         graphs.push(in_memory(&source)?);
     }
+    if let Some(length) = source.loaded.spec.switch_length() {
+        output.note(format!("rotations change beyond {length} tokens, and a cache with them: each check stays on one side of that length"));
+    }
     let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
 
     let spinner = output.steps_bar("verifying", 0);

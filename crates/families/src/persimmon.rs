@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "PersimmonForCausalLM",
     prefix: "model.",
     summary: "Persimmon 8B",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

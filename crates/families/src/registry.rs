@@ -21,6 +21,8 @@ pub struct Family {
     pub(crate) prefix: &'static str,
     /// One line on what it is.
     pub summary: &'static str,
+    /// Options of the class that are refused, by key.
+    pub refuses: &'static [&'static str],
     /// Keys that this class has and inference does not depend on.
     pub(crate) irrelevant: &'static [&'static str],
     pub(crate) read: fn(&Config<'_>, &Tensors<'_>, &Options) -> Result<DecoderSpec, Error>,
@@ -45,6 +47,8 @@ pub struct Loaded {
     pub architecture: &'static str,
     /// What it computes.
     pub spec: DecoderSpec,
+    /// [`Options::max_length`], which may have chosen one side of a rotation.
+    pub max_length: Option<u64>,
 }
 
 /// By `model_type`.
@@ -142,7 +146,7 @@ pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<
         });
     }
     tensors.bind(&spec)?;
-    Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec })
+    Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec, max_length: options.max_length })
 }
 
 /// The family of a parsed `config.json`.

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "StableLmForCausalLM",
     prefix: "model.",
     summary: "StableLM 3B, StableLM 2, Stable Code, StableLM Zephyr",
+    refuses: &[],
     irrelevant: &[],
     read,
 };
