@@ -100,13 +100,7 @@ impl Bench {
         self.assess(source, &GraphCandidate::memory(model, &self.folder, "graph"), golden, bisect)
     }
 
-    pub(crate) fn assess(
-        &self,
-        source: &Source,
-        graph: &GraphCandidate,
-        golden: Option<&Path>,
-        bisect: bool,
-    ) -> Result<Verdict, String> {
+    pub(crate) fn assess(&self, source: &Source, graph: &GraphCandidate, golden: Option<&Path>, bisect: bool) -> Result<Verdict, String> {
         let prompts = builtin(&source.loaded.spec).map_err(|error| error.to_string())?;
         let assessment = Assessment {
             source,
@@ -138,7 +132,9 @@ impl Bench {
         names.dedup();
         match verdict.verdict {
             Outcome::Agree | Outcome::NotExecuted => None,
-            Outcome::Disagree if names.is_empty() => Some(verdict.candidates.iter().find_map(|each| each.reason.clone()).unwrap_or_default()),
+            Outcome::Disagree if names.is_empty() => {
+                Some(verdict.candidates.iter().find_map(|each| each.reason.clone()).unwrap_or_default())
+            }
             Outcome::Disagree => Some(names.join(", ")),
             Outcome::Error => {
                 let reason = verdict.candidates.iter().find_map(|each| each.reason.clone()).or(verdict.reason);

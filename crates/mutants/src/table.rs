@@ -42,9 +42,7 @@ impl Table {
 
     /// The totals, for a terminal.
     pub fn totals(&self) -> String {
-        let count = |way: Way, wanted: fn(Grade) -> bool| {
-            self.rows.iter().filter(|row| row.1 == way && wanted(grade(row))).count()
-        };
+        let count = |way: Way, wanted: fn(Grade) -> bool| self.rows.iter().filter(|row| row.1 == way && wanted(grade(row))).count();
         let caught = |way| count(way, |grade| matches!(grade, Grade::Found | Grade::Misplaced));
         let all = |way| count(way, |_| true);
         let alarms = self.cleans.iter().filter(|clean| clean.alarm.is_some()).count();

@@ -24,6 +24,7 @@ fn seeded_faults_are_caught_and_located() {
 fn graphs_without_a_fault_are_not_accused() {
     let cleans = clean_graphs(false, RuntimeKind::Rten, &mut |_| ()).unwrap();
     assert!(cleans.len() >= 7 * 5, "{}", cleans.len());
-    let alarms: Vec<_> = cleans.iter().filter_map(|clean| clean.alarm.as_ref().map(|alarm| (&clean.checkpoint, &clean.dtypes, alarm))).collect();
+    let alarms: Vec<_> =
+        cleans.iter().filter_map(|clean| clean.alarm.as_ref().map(|alarm| (&clean.checkpoint, &clean.dtypes, alarm))).collect();
     assert!(alarms.is_empty(), "{alarms:#?}");
 }

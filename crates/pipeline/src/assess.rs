@@ -147,8 +147,7 @@ fn look_into(assessment: &Assessment<'_>, graph: &GraphCandidate, runtime: Runti
         return;
     }
     let precision = Precision::between(stored, verdict.facts.storage, verdict.facts.compute);
-    let found =
-        precision.and_then(|precision| bisect(graph, runtime, assessment.open, assessment.source, assessment.prompts, precision));
+    let found = precision.and_then(|precision| bisect(graph, runtime, assessment.open, assessment.source, assessment.prompts, precision));
     match found {
         Ok(found) => verdict.first_divergence = Some(found),
         Err(why) => {

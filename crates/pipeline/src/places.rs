@@ -113,14 +113,24 @@ mod tests {
             ("/lm_head/Gemm", &["normed"], "flat"),
         ]);
         let named: Vec<(String, String)> = Places::of(&model).named.into_iter().map(|(tap, value)| (tap.to_string(), value)).collect();
-        let wanted =
-            [("embedding", "x0"), ("layers.0.self_attn", "attended"), ("layers.0.mlp", "fed"), ("layers.0", "x2"), ("final_norm", "normed")];
+        let wanted = [
+            ("embedding", "x0"),
+            ("layers.0.self_attn", "attended"),
+            ("layers.0.mlp", "fed"),
+            ("layers.0", "x2"),
+            ("final_norm", "normed"),
+        ];
         assert_eq!(named, wanted.map(|(tap, value)| (tap.to_owned(), value.to_owned())));
     }
 
     #[test]
     fn values_that_no_input_reaches_are_left_out() {
-        let model = graph(&[("cast", &["w"], "wide"), ("gather", &["wide", "ids"], "rows"), ("shape", &["rows"], "size"), ("head", &["rows"], "logits")]);
+        let model = graph(&[
+            ("cast", &["w"], "wide"),
+            ("gather", &["wide", "ids"], "rows"),
+            ("shape", &["rows"], "size"),
+            ("head", &["rows"], "logits"),
+        ]);
         assert_eq!(Places::of(&model), Places { named: BTreeMap::new(), all: vec!["rows".to_owned(), "size".to_owned()] });
     }
 }

@@ -13,20 +13,13 @@ use crate::step::Step;
 use crate::weights::Weights;
 
 /// Takes the residual stream `x`, `[tokens, hidden_size]`, through one layer.
-pub(crate) fn through(
-    step: &Step<'_>,
-    (index, layer): (usize, &Layer),
-    cache: &mut LayerCache,
-    x: &mut Vec<f32>,
-    range: &mut LayerRange,
-) {
+pub(crate) fn through(step: &Step<'_>, (index, layer): (usize, &Layer), cache: &mut LayerCache, x: &mut Vec<f32>, range: &mut LayerRange) {
     let LayerRange { self_attn, mlp, residual } = range;
     let tapped = |tap: Tap, values: Vec<f32>| {
         step.tap(tap, step.batch.batch * step.batch.sequence, &values);
         values
     };
-    let attention =
-        |x: &[f32], peak: &mut f32| tapped(Tap::Attention(index), self_attention(step, &layer.attention, cache, x, peak));
+    let attention = |x: &[f32], peak: &mut f32| tapped(Tap::Attention(index), self_attention(step, &layer.attention, cache, x, peak));
     let feed_forward = |x: &[f32], peak: &mut f32| tapped(Tap::Mlp(index), feed_forward(step.weights, &layer.mlp, x, peak));
     match layer.arrangement {
         Arrangement::Sequential => {

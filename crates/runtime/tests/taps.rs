@@ -40,8 +40,7 @@ fn taps_agree(kind: RuntimeKind, optimization: Optimization) {
     let before = session.tapped().to_vec();
     session.step(&golden.batch(0..1, 0, first, golden.sequence)).unwrap();
     for (index, (_, tap)) in TAPS.iter().enumerate() {
-        let wanted: Vec<f32> =
-            wanted.tensor(tap).unwrap().data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
+        let wanted: Vec<f32> = wanted.tensor(tap).unwrap().data().as_chunks().0.iter().map(|&bytes| f32::from_le_bytes(bytes)).collect();
         let (start, end) = (before[index].as_ref().unwrap(), session.tapped()[index].as_ref().unwrap());
         assert_eq!((start.data.len(), end.data.len()), (first * 32, (golden.sequence - first) * 32), "{tap}");
         let largest = wanted.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, FirstDivergence, Check, Oracle, OracleKind, Outcome, Verdict};
+use crate::verdict::{CandidateVerdict, Check, FirstDivergence, Oracle, OracleKind, Outcome, Verdict};
 
 impl Verdict {
     /// The verdict for a terminal: a block a candidate, then a line that names the oracle and says what its agreement proves, then, where

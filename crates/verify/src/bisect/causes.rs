@@ -4,7 +4,7 @@ use std::fmt;
 
 use plansmith_tensor::HostTensor;
 
-use super::difference::{pairs, token_errors};
+use super::difference::{Pair, pairs, token_errors};
 use super::{RunKind, Token};
 
 /// How the cache of the layer that differs compares.
@@ -80,8 +80,12 @@ impl fmt::Display for Cause {
             Self::Shifted(columns) => write!(f, "each token holds what belongs to the token {columns:+} columns away: an index is off"),
             Self::OneRow(row) => write!(f, "only row {row} differs"),
             Self::OnlyPaddedRows => f.write_str("only rows with padding differ: the mask, or positions counted over padding"),
-            Self::FromColumn(column) => write!(f, "columns before {column} agree and all from there on differ: a window, or a limit of length"),
-            Self::GrowsWithPosition => f.write_str("position 0 agrees, which sees itself alone, and errors grow with the position: rotation, scores or mask"),
+            Self::FromColumn(column) => {
+                write!(f, "columns before {column} agree and all from there on differ: a window, or a limit of length")
+            }
+            Self::GrowsWithPosition => {
+                f.write_str("position 0 agrees, which sees itself alone, and errors grow with the position: rotation, scores or mask")
+            }
             Self::OnlyOverCache(kind) => {
                 write!(f, "the same tokens agree in one prefill and differ in {kind}: the cache, or the mask's offset by it")
             }
@@ -123,7 +127,7 @@ const REST: f64 = 1e-2;
 const FEW: usize = 4;
 
 struct Scene<'a> {
-    pairs: Vec<(&'a [f32], &'a [f32], &'a Token)>,
+    pairs: Vec<Pair<'a>>,
     errors: Vec<f64>,
     limit: f64,
 }
@@ -180,7 +184,8 @@ impl Scene<'_> {
         if self.explains(left(whole, &mut tokens().flat_map(|token| self.of_token(token)))) {
             return Some(Cause::Factor(whole));
         }
-        if self.width() >= FEW && self.explains(tokens().map(|token| left(fit(&mut self.of_token(token)), &mut self.of_token(token))).sum()) {
+        if self.width() >= FEW && self.explains(tokens().map(|token| left(fit(&mut self.of_token(token)), &mut self.of_token(token))).sum())
+        {
             return Some(Cause::FactorByToken);
         }
         let channels = (0..self.width()).map(|channel| left(fit(&mut self.of_channel(channel)), &mut self.of_channel(channel))).sum();
@@ -198,7 +203,7 @@ impl Scene<'_> {
 
     /// Whether the candidate holds the source's channels in another order: `to(i)` is where channel `i` went.
     fn reordered(&self, to: impl Fn(usize) -> usize) -> bool {
-        let off = |(source, given, _): &(&[f32], &[f32], &Token)| {
+        let off = |(source, given, _): &Pair<'_>| {
             source.iter().enumerate().map(|(index, &value)| (f64::from(value) - f64::from(given[to(index)])).powi(2)).sum::<f64>()
         };
         self.explains(self.pairs.iter().map(off).sum())
@@ -285,7 +290,8 @@ impl Scene<'_> {
 
     /// Whether position 0 agrees and the last third of the positions is off by more than twice the first third.
     fn grows(&self) -> bool {
-        let mut by_position: Vec<(i64, f64)> = self.pairs.iter().map(|(.., token)| token.position).zip(self.errors.iter().copied()).collect();
+        let mut by_position: Vec<(i64, f64)> =
+            self.pairs.iter().map(|(.., token)| token.position).zip(self.errors.iter().copied()).collect();
         by_position.sort_by_key(|each| each.0);
         let third = by_position.len() / 3;
         let mean = |part: &[(i64, f64)]| part.iter().map(|each| each.1).sum::<f64>() / part.len().max(1) as f64;

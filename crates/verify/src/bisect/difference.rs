@@ -57,12 +57,11 @@ impl Difference {
     }
 }
 
-/// Source and candidate of each token that both have and that is attended.
-pub(super) fn pairs<'a>(
-    source: &'a HostTensor,
-    candidate: &'a HostTensor,
-    tokens: &'a [Token],
-) -> Option<Vec<(&'a [f32], &'a [f32], &'a Token)>> {
+/// The vectors of source and candidate at one token.
+pub(super) type Pair<'a> = (&'a [f32], &'a [f32], &'a Token);
+
+/// Every token that both have and that is attended.
+pub(super) fn pairs<'a>(source: &'a HostTensor, candidate: &'a HostTensor, tokens: &'a [Token]) -> Option<Vec<Pair<'a>>> {
     let width = *source.shape.last()?;
     if width == 0 || candidate.shape.last() != Some(&width) || source.data.len() != tokens.len() * width {
         return None;
@@ -78,21 +77,27 @@ pub(super) fn pairs<'a>(
     if candidate.data.len() != rows * width {
         return None;
     }
-    let last: Vec<_> = (0..rows).map(|row| attended.clone().filter(|(token, _)| token.row == row).last()).collect();
+    let last: Vec<_> = (0..rows).map(|row| attended.clone().rfind(|(token, _)| token.row == row)).collect();
     let found = last.into_iter().zip(vectors(candidate));
     Some(found.filter_map(|(last, given)| last.map(|(token, source)| (source, given, token))).collect())
 }
 
 /// Of each pair: length of the difference over length of the source's vector, or over a thousandth of the longest where that is more.
-pub(super) fn token_errors(pairs: &[(&[f32], &[f32], &Token)]) -> Vec<f64> {
+pub(super) fn token_errors(pairs: &[Pair<'_>]) -> Vec<f64> {
     let length = |values: &mut dyn Iterator<Item = f64>| values.map(|value| value * value).sum::<f64>().sqrt();
     let lengths: Vec<f64> = pairs.iter().map(|(source, ..)| length(&mut source.iter().map(|&value| f64::from(value)))).collect();
     let least = lengths.iter().fold(0.0, |largest: f64, &each| largest.max(each)) * 1e-3;
-    let error = |((source, given, _), own): (&(&[f32], &[f32], &Token), &f64)| {
+    let error = |((source, given, _), own): (&Pair<'_>, &f64)| {
         let off = length(&mut source.iter().zip(*given).map(|(&s, &c)| f64::from(s) - f64::from(c)));
         match own.max(least) {
             _ if !off.is_finite() => f64::INFINITY,
-            0.0 => if off == 0.0 { 0.0 } else { f64::INFINITY },
+            0.0 => {
+                if off == 0.0 {
+                    0.0
+                } else {
+                    f64::INFINITY
+                }
+            }
             base => off / base,
         }
     };

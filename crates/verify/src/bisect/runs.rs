@@ -81,7 +81,8 @@ pub fn bisect_runs(prompts: &Prompts) -> Vec<BisectRun> {
     sets.sort_by_key(|set| (set.is_padded(), set.sequence() < 4, set.batch() * set.sequence()));
     let mut runs = Vec::new();
     for set in sets {
-        let (whole, stepwise) = if set.is_padded() { (RunKind::Padded, RunKind::PaddedDecode) } else { (RunKind::Prefill, RunKind::Decode) };
+        let (whole, stepwise) =
+            if set.is_padded() { (RunKind::Padded, RunKind::PaddedDecode) } else { (RunKind::Prefill, RunKind::Decode) };
         runs.push(run(whole, set, &[0, set.sequence()]));
         if let Some(middle) = set.first_step(set.sequence().div_ceil(2)).filter(|_| !set.is_padded()) {
             runs.push(run(RunKind::Chunked, set, &[0, middle, set.sequence()]));
