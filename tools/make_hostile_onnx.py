@@ -468,8 +468,9 @@ port("input_without_shape", ["input_ids", "shape"], lambda info: info.type.tenso
 port("input_negative", ["input_ids", "-2"], lambda info: setattr(info.type.tensor_type.shape.dim[0], "dim_value", -2))
 port("input_sequence", ["input_ids"], lambda info: info.type.CopyFrom(helper.make_sequence_type_proto(helper.make_tensor_type_proto(INT64, [1]))))
 port("output_dtype_unknown", ["logits", "77"], lambda info: setattr(info.type.tensor_type, "elem_type", 77), kind="output")
-port("cache_heads_huge", ["past_key_values.0.key"], lambda info: setattr(info.type.tensor_type.shape.dim[1], "dim_value", 2**62), 3, inspect=VERIFY)
-port("cache_width_huge", ["past_key_values.0.key"], lambda info: setattr(info.type.tensor_type.shape.dim[3], "dim_value", 2**62), 3, inspect=VERIFY)
+port("output_huge", ["logits", "1125899906842624"], lambda info: setattr(info.type.tensor_type.shape.dim[2], "dim_value", 2**50), kind="output")
+port("cache_heads_huge", ["past_key_values.0.key"], lambda info: setattr(info.type.tensor_type.shape.dim[1], "dim_value", 2**62), 3)
+port("cache_width_huge", ["past_key_values.0.key"], lambda info: setattr(info.type.tensor_type.shape.dim[3], "dim_value", 2**62), 3)
 
 
 def planted(name, initialisers, new, *names):

@@ -22,8 +22,8 @@ pub(crate) fn check(model: &ModelProto) -> Result<(), String> {
         }
     }
     let mut sizes = HashMap::new();
-    for key in functions.keys() {
-        size_of(*key, &functions, &mut sizes)?;
+    for function in &model.functions {
+        size_of((domain(function.domain()), function.name(), function.overload()), &functions, &mut sizes)?;
     }
     let nodes = model.graph.as_ref().map_or(&[][..], |graph| &graph.node);
     if written_out(&with_inner(nodes), &sizes) > MOST_NODES {

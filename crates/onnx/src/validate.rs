@@ -1,6 +1,6 @@
 //! What must hold before a model is given to anybody.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use crate::proto::ModelProto;
 use crate::{Error, ExternalData, check, contents, elements_of, functions, growth, tensors};
@@ -33,7 +33,7 @@ pub fn validate(model: &ModelProto) -> Result<(), Error> {
 
 /// Ranges of one file may be equal, as those of tied weights are; that they overlap otherwise is an accident or a trick.
 fn overlaps(model: &ModelProto) -> Result<(), Error> {
-    let mut files: HashMap<String, Vec<(u64, u64, &str)>> = HashMap::new();
+    let mut files: BTreeMap<String, Vec<(u64, u64, &str)>> = BTreeMap::new();
     for tensor in tensors(model) {
         let Some(data) = ExternalData::of(tensor)? else { continue };
         let needed = || crate::dtype(tensor.data_type()).and_then(|dtype| dtype.tensor_bytes(&[elements_of(&tensor.dims)?]));
