@@ -16,6 +16,13 @@ pub(crate) struct Step<'a> {
 
 impl<'a> Step<'a> {
     pub(crate) fn new(spec: &DecoderSpec, weights: &'a Weights, batch: &'a Batch) -> Self {
-        Self { weights, batch, rotations: spec.ropes.iter().map(|rope| Rotation::new(rope, &batch.position_ids)).collect() }
+        let rotation = |rope| {
+            let exact = Rotation::new(rope, &batch.position_ids);
+            match weights.rounding.activations {
+                None => exact,
+                Some(significand) => exact.rounded(significand),
+            }
+        };
+        Self { weights, batch, rotations: spec.ropes.iter().map(rotation).collect() }
     }
 }
