@@ -8,6 +8,7 @@ mod error;
 mod file;
 mod judge;
 mod manifest;
+mod noise;
 mod parse;
 mod stages;
 mod store;

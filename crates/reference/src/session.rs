@@ -135,6 +135,10 @@ impl Session for Reference {
         self.step_at(batch, &all)
     }
 
+    fn step_at(&mut self, batch: &Batch, positions: &[usize]) -> Result<Logits, SessionError> {
+        Reference::step_at(self, batch, positions)
+    }
+
     fn cache(&self) -> Result<Cache, SessionError> {
         Ok(self.layers.iter().map(|layer| layer.copy(self.past)).collect())
     }
