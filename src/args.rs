@@ -340,6 +340,9 @@ pub(crate) struct Verify {
     /// Write verdict.json to this file (- for stdout)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where a graph disagrees, find the first layer and block that differ, and likely causes
+    #[arg(long)]
+    pub(crate) bisect: bool,
     /// Fail where an artifact could not be executed on this host
     #[arg(long)]
     pub(crate) require_executed: bool,
@@ -458,12 +461,16 @@ pub(crate) struct Doctor {
 }
 
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
+  plansmith families
   plansmith families --json")]
 pub(crate) struct Families {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the page docs/families.md
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) markdown: bool,
 }
 
 /// A number from 0 on.

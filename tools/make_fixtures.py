@@ -13,6 +13,7 @@ import argparse
 import copy
 import dataclasses
 import hashlib
+import inspect
 import json
 import math
 import pathlib
@@ -23,8 +24,16 @@ import transformers
 from safetensors.torch import save_file
 
 from capture_golden import left_padded
+from fixtures import FAMILIES
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-CONFIGS = {"llama": transformers.LlamaConfig, "qwen2": transformers.Qwen2Config, "qwen3": transformers.Qwen3Config}
+# What classes call the keys of BASE, where they do not call them so.
+ALIASES = dict(
+    hidden_size=("n_embd", "d_model"), intermediate_size=("n_inner", "ffn_dim", "dff", "ffn_hidden_size"),
+    num_hidden_layers=("n_layer", "n_layers", "num_layers"), num_attention_heads=("n_head", "n_heads", "num_heads", "attention_heads"),
+    num_key_value_heads=("num_kv_heads",), max_position_embeddings=("n_positions", "max_seq_len"),
+    rms_norm_eps=("layer_norm_eps", "layer_norm_epsilon", "norm_eps", "norm_epsilon"),
+)
 BASE = dict(
     vocab_size=128, hidden_size=64, intermediate_size=40, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
     max_position_embeddings=256, rms_norm_eps=1e-5, tie_word_embeddings=False, bos_token_id=1, eos_token_id=2, pad_token_id=0,
@@ -46,7 +55,12 @@ class Case:
     prompt: int = 20
     shard: str | None = None
     absent: tuple = ()  # keys left out of config.json: the class default holds
+    set: dict = dataclasses.field(default_factory=dict)  # keys written into config.json besides
     dtype: torch.dtype = torch.float32
+
+
+class Unfit(Exception):
+    """A case that pins nothing, or is too large."""
 
 
 def rope(kind, **parameters):
@@ -100,6 +114,7 @@ CASES = {
         PLAIN | dict(head_dim=16), prompt=48),
     "qwen3_linear": Case("qwen3", "linear RoPE, v4 layout", rope("linear", factor=2.0) | dict(head_dim=16), PLAIN | dict(head_dim=16), layout="v4"),
 }
+CASES |= {name: Case(**fields) for name, fields in FAMILIES.items()}
 
 
 def generator(name):
@@ -107,23 +122,38 @@ def generator(name):
 
 
 def config_of(case, changes):
-    return CONFIGS[case.family](**BASE | copy.deepcopy(changes))
+    config_class = CONFIG_MAPPING[case.family]
+    known = {field.name for field in dataclasses.fields(config_class)}
+    changes = copy.deepcopy(changes)
+    keys = {}
+    for key, value in (BASE | {name: changes.pop(name) for name in list(changes) if name in BASE}).items():
+        keys |= {name: value for name in (key, *ALIASES.get(key, ())) if name in known}
+    return config_class(**keys | changes)
 
 
 def fill(model, random):
     """Random weights: unit variance through each matrix, queries and keys larger so that attention is sharp."""
+    modules = dict(model.named_modules())
+    kind = lambda name: type(modules[name.rpartition(".")[0]]).__name__
+    hidden = model.config.hidden_size
+    scaled = "gemma" in model.config.model_type or model.config.model_type == "ctrl" or getattr(model.config, "scale_embedding", False)
+    factor = math.sqrt(hidden) if scaled else getattr(model.config, "embedding_multiplier", 1.0)
+    attention = ("q_proj", "k_proj", "query", "qkv", "c_attn", "Wqkv", "W_pack", "Wq", "Wk")
     with torch.no_grad():
         for name, tensor in sorted(model.named_parameters()):
             noise = torch.randn(tensor.shape, generator=random)
-            if name.endswith("norm.weight"):
-                tensor.copy_(1 + 0.3 * noise)
-            elif name.endswith(".bias"):
+            if "Embedding" in kind(name):
+                tensor.copy_(noise / factor if tensor.shape[0] == model.config.vocab_size else 0.5 * noise)
+            elif tensor.dim() < 2 and name.endswith("bias"):
                 tensor.copy_(0.5 * noise)
-            elif "embed_tokens" in name:
-                tensor.copy_(noise)
+            elif tensor.dim() < 2:
+                tensor.copy_(tensor + 0.3 * noise)
+            elif min(tensor.shape) > 1 and torch.all(tensor == 1):
+                tensor.copy_(1 + 0.3 * noise)
             else:
-                gain = 1.6 if "q_proj" in name or "k_proj" in name else 1.0
-                tensor.copy_(gain / math.sqrt(tensor.shape[1]) * noise)
+                gain = 1.6 if any(part in name for part in attention) and model.config.model_type != "gpt_neo" else 1.0
+                fan_in = tensor.shape[0 if kind(name) == "Conv1D" else 1]
+                tensor.copy_(gain / math.sqrt(fan_in) * noise)
 
 
 def new_model(case, changes, random):
@@ -132,9 +162,9 @@ def new_model(case, changes, random):
     return model
 
 
-def write_config(case, config, folder):
+def write_config(case, config, architecture, folder):
     """config.json in the layout of transformers 5 (as saved) or of 4 (`rope_theta`, `rope_scaling`, `torch_dtype` on top)."""
-    keys = config.to_dict() | {"architectures": [type(config).__name__.replace("Config", "ForCausalLM")]}
+    keys = config.to_dict() | {"architectures": [architecture], "model_type": case.family}
     for key in case.absent:
         keys.pop(key, None)
     keys["dtype"] = str(case.dtype).removeprefix("torch.")
@@ -143,12 +173,17 @@ def write_config(case, config, folder):
     if case.layout != "v5":
         parameters = keys.pop("rope_parameters")
         keys["rope_theta"] = parameters.pop("rope_theta")
+        if "partial_rotary_factor" in parameters:
+            keys["partial_rotary_factor"] = parameters.pop("partial_rotary_factor")
         if case.layout == "v4-type":
             parameters["type"] = parameters.pop("rope_type")
         keys["rope_scaling"] = None if parameters.get("rope_type") == "default" else parameters
         keys["torch_dtype"] = keys.pop("dtype")
         keys["transformers_version"] = "4.46.0"
         keys.pop("layer_types", None)
+    keys |= case.set
+    if "text_config" in CONFIG_MAPPING[case.family].sub_configs:
+        keys = {"architectures": keys.pop("architectures"), "model_type": keys.pop("model_type"), "text_config": keys}
     (folder / "config.json").write_text(json.dumps(keys, indent=2, sort_keys=True) + "\n")
 
 
@@ -157,8 +192,10 @@ def load(folder):
 
 
 def logits_of(model, ids, mask, positions):
+    takes = inspect.signature(model.forward).parameters
+    more = {"position_ids": positions} if "position_ids" in takes or "kwargs" in takes else {}
     with torch.no_grad():
-        return model(input_ids=ids, attention_mask=mask, position_ids=positions, use_cache=False).logits.float()
+        return model(input_ids=ids, attention_mask=mask, use_cache=False, **more).logits.float()
 
 
 def switch_off(case, model):
@@ -180,7 +217,7 @@ def make(name, case, folder):
     random = generator(name)
     model = new_model(case, case.on, random).to(case.dtype)
     model.save_pretrained(folder, **({"max_shard_size": case.shard} if case.shard else {}))
-    write_config(case, model.config, folder)
+    write_config(case, model.config, type(model).__name__, folder)
     model = load(folder)
     lengths = {"plain": [case.prompt], "padded": [case.prompt // 2, case.prompt // 4, max(3, case.prompt // 2 - 3)]}
     golden, effect = {}, math.inf
@@ -193,11 +230,11 @@ def make(name, case, folder):
         moved = (logits - logits_of(other, ids, mask, positions))[mask.bool()].abs().max() / logits[mask.bool()].std()
         effect = effect if key == "padded" else moved.item()
     if effect <= LEAST_EFFECT:
-        raise SystemExit(f"{name}: switching the feature off moves the logits by {effect:.1e} of their spread only")
+        raise Unfit(f"switching the feature off moves the logits by {effect:.1e} of their spread only")
     save_file({key: tensor.contiguous() for key, tensor in golden.items()}, folder / "golden.safetensors", metadata={"producer": "tools/make_fixtures.py"})
     size = sum(path.stat().st_size for path in folder.iterdir())
     if size > 300_000:
-        raise SystemExit(f"{name}: {size} bytes")
+        raise Unfit(f"{size} bytes")
     return effect, size
 
 
@@ -221,11 +258,17 @@ def main():
     options = parser.parse_args()
     transformers.utils.logging.disable_progress_bar()
     chosen = {name: CASES[name] for name in options.names or CASES}
-    rows = []
+    rows, failed = [], []
     for name, case in chosen.items():
-        effect, size = make(name, case, options.output / f"made_{name}")
+        try:
+            effect, size = make(name, case, options.output / f"made_{name}")
+        except Unfit as problem:
+            failed.append(f"{name}: {problem}")
+            continue
         rows.append(f"| made_{name} | {case.pins} | {effect:.2g} |")
         print(f"{name:24} {effect:8.2g} {size:8} bytes")
+    if failed:
+        raise SystemExit("\n".join(failed))
     update_table(options.output, chosen)
     if not options.names:
         (options.output / "MADE.md").write_text(

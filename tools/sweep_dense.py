@@ -44,11 +44,15 @@ def add(types, what, **keys):
         hidden = keys.get("hidden", 32 if deep else 64)
         heads = keys.get("heads", 4)
         base |= {key: hidden for key in HIDDEN if key in base} | {key: heads for key in HEADS if key in base}
-        if "head_dim" in fields:
+        if "head_dim" in fields and "qk_rope_head_dim" not in fields:
             base["head_dim"] = hidden // heads
-        kv = keys.get("kv", 2)
+        kv = keys.get("kv", 2) if "kv_lora_rank" not in fields else heads
+        if cls.model_type == "diffllama":
+            kv = max(kv, 2)
         base |= {key: kv for key in ("num_key_value_heads", "num_kv_heads") if key in base}
         base |= {key: value for key, value in keys.items() if key in fields or key.startswith("_")}
+        if cls.model_type == "cohere_compass_text":
+            base.setdefault("rope_parameters", nested(plain(500.0), plain(50.0)))
         return what, base | extra | {"_prompt": keys.get("_prompt", 40)}
 
     for model_type in types.split():
@@ -65,7 +69,7 @@ add("llama qwen3 arcee", "linear_type", rope_parameters=linear(), _layout="v4-ty
 add("llama qwen2 stablelm persimmon hunyuan_v1_dense", "dynamic", rope_parameters=dict(rope_type="dynamic", rope_theta=10000.0, factor=3.0), _layout="v4-type")
 add("llama", "longrope_long", rope_parameters=longrope(8))
 add("llama", "longrope_short", rope_parameters=longrope(8, 64, factor=8.0))
-add("llama mistral qwen2", "original_on_top", rope_parameters=YARN, _set={"original_max_position_embeddings": 64})
+add("llama mistral qwen2", "original_on_top", _set=dict(original_max_position_embeddings=16, rope_parameters=dict(rope_type="yarn", rope_theta=10000.0, factor=4.0)))
 add("llama qwen2 mistral gemma", "theta_v4", rope_parameters=plain(333.0), _layout="v4")
 add("llama qwen2", "sparse", _sparse=True, rope_parameters=plain())
 add("llama mistral", "no_rope_keys", _absent=("rope_parameters", "hidden_act", "rms_norm_eps", "head_dim", "attention_bias", "mlp_bias"))
@@ -122,6 +126,7 @@ add("hyperclovax", "no_post_norm", use_post_norm=False, attention_multiplier=Non
 add("cohere", "qk_norm", use_qk_norm=True, logit_scale=0.5, attention_bias=True)
 add("cohere cohere2", "eps", layer_norm_eps=0.05, logit_scale=2.0, kv=1)
 add("cohere_compass_text", "windows", layer_types=SLIDE_FULL, sliding_window=8, logit_scale=0.25)
+add("cohere_compass_text", "full_without_rope", layer_types=SLIDE_FULL, sliding_window=8, rope_parameters=nested(None, plain(300.0)))
 add("olmo", "clip", clip_qkv=1.0, attention_bias=True)
 add("olmo2 olmo3 exaone4 apertus qwen3 arcee llama glm4 helium", "eps", rms_norm_eps=0.1)
 add("nanochat", "softcap", final_logit_softcapping=2.0, attention_bias=True, kv=1)
@@ -198,15 +203,15 @@ add("mpt", "three_heads", heads=3, n_heads=3, hidden=48)
 add("mpt", "ignored", expansion_ratio=2, learned_pos_emb=False, no_bias=False, norm_type="layernorm", logit_scale=0.5, attn_config=dict(alibi=False, alibi_bias_max=4, qk_ln=True, attn_type="multiquery_attention"))
 add("mpt", "eps", layer_norm_epsilon=0.05, logit_scale="inv_sqrt_d_model")
 add("falcon", "old_multi_query", multi_query=True, parallel_attn=True, bias=True)
-add("falcon", "sequential", multi_query=False, parallel_attn=False, bias=True)
-add("falcon", "multi_head_parallel", multi_query=False, parallel_attn=True)
+add("falcon", "sequential", multi_query=False, parallel_attn=False, bias=True, kv=4)
+add("falcon", "multi_head_parallel", multi_query=False, parallel_attn=True, kv=4)
 add("falcon", "sequential_mq", multi_query=True, parallel_attn=False)
 add("falcon", "new", new_decoder_architecture=True, multi_query=True, kv=2)
 add("falcon", "new_one_norm", new_decoder_architecture=True, num_ln_in_parallel_attn=1, kv=1, bias=True)
 add("falcon", "new_multi_head", new_decoder_architecture=True, kv=4, activation="relu", ffn_hidden_size=96)
-add("falcon", "alibi", alibi=True, multi_query=False, parallel_attn=False, bias=True)
+add("falcon", "alibi", alibi=True, multi_query=False, parallel_attn=False, bias=True, kv=4)
 add("falcon", "alibi_mq", alibi=True, multi_query=True, parallel_attn=True)
-add("falcon", "old_names", _absent=("num_hidden_layers", "num_attention_heads", "hidden_size"), _set=dict(n_layer=2, n_head=4, n_embed=64))
+add("falcon", "n_embed", _absent=("hidden_size",), _set=dict(n_embed=64))
 add("falcon", "linear", rope_parameters=linear(), _layout="v4")
 add("biogpt", "unscaled", scale_embedding=False, hidden_act="relu", layer_norm_eps=0.01)
 add("biogpt", "tanh", hidden_act="gelu_pytorch_tanh", heads=2)
@@ -217,3 +222,17 @@ add("openai-gpt", "silu", afn="silu", layer_norm_epsilon=0.02)
 add("openai-gpt", "relu", afn="relu", heads=2)
 add("ctrl", "eps", layer_norm_epsilon=0.01, dff=96, heads=2)
 add("jais2", "no_bias", attention_bias=False, mlp_bias=False, hidden_act="relu2", layer_norm_eps=0.02)
+
+# every activation once, in a gated MLP and in a plain one
+for name in ("gelu", "gelu_new", "gelu_pytorch_tanh", "gelu_fast", "gelu_python", "gelu_python_tanh", "gelu_accurate", "quick_gelu", "gelu_10", "relu", "relu2", "relu6", "leaky_relu",
+             "sigmoid", "silu", "swish", "tanh", "mish", "laplace", "linear"):
+    add("llama", f"act_{name}", hidden_act=name, layers=2, hidden=32)
+for name in ("gelu_fast", "quick_gelu", "relu2", "mish", "tanh", "swish", "leaky_relu"):
+    add("gpt2", f"act_{name}", activation_function=name, hidden=32)
+    add("gpt_neox", f"act_{name}", hidden_act=name, hidden=32)
+# sizes that few checkpoints have
+add("llama qwen3 gemma2 olmo2 glm4 cohere phi gpt_neox", "one_layer", hidden=32, extra=dict(num_hidden_layers=1))
+add("llama mistral qwen2 granite cohere stablelm starcoder2 nemotron", "all_kv", kv=4)
+add("llama gpt2 bloom gpt_neox gptj opt mpt falcon", "one_head", heads=1, kv=1, hidden=32, extra=dict())
+add("bloom mpt falcon", "six_heads", heads=6, hidden=48, kv=2, alibi=False)
+add("gpt_neo gpt_bigcode biogpt openai-gpt persimmon", "three_heads", heads=3, hidden=48)

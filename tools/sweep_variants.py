@@ -45,7 +45,7 @@ SMALL = dict(
     attn_layers=("local", "local"), compress_rates=None, floor_scale=8, num_centroids=8, backbone_hidden_size=64, num_codebooks=2, num_mem_blocks=1, attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
     expert_layer_offset=1, is_decoder=True, causal=True, rotary_dim=8, default_language="en_XX", keep_window_size=64, ngram_vocab_size_base=64, split_ngram_parts=4, ple_embed_dim=8, heads_per_ngram=2, qk_dim_factor=0.5,
     ffn_round_up_to_multiple_of=16, mem_len=None, num_mel_bins=8, image_size=16, patch_size=8, max_window_layers=1, global_attn_every_n_layers=2, layer_group_size=2,
-    kv_channels=16, hidden_act="silu", make_ngram_vocab_size_divisible_by=8, rescale_every=0, layers_block_type=None, num_image_with_embedding=None, vocab_size_draft=VOCAB, shared_head_dim=16, num_global_layers=1,
+    kv_channels=16, make_ngram_vocab_size_divisible_by=8, rescale_every=0, layers_block_type=None, num_image_with_embedding=None, vocab_size_draft=VOCAB, shared_head_dim=16, num_global_layers=1,
     cross_attention_hidden_size=32, adapter_reduction_factor=2, head_dim_global=16, num_key_value_groups=1, mm_tokens_per_image=4, vision_soft_tokens_per_image=4, image_seq_length=4, hash_seed=1,
 )
 HIDDEN = ("hidden_size", "n_embd", "d_model", "emb_dim", "n_embed")
@@ -84,8 +84,8 @@ def sizes(cls, model_type, random, depth=2):
     for names, value in ((HIDDEN, hidden), (LAYERS, depth), (HEADS, heads), (HEAD_DIM, hidden // heads)):
         values |= {key: value for key in names if key in fields}
     values |= {key: random.choice([1, 2, heads]) for key in KV_HEADS if key in fields}
-    if "hidden_act" in values:
-        del values["hidden_act"]
+    if "kv_lora_rank" in fields:  # latent attention: every head has its own key
+        values |= {key: heads for key in KV_HEADS if key in fields}
     for key, sub in getattr(cls, "sub_configs_defaults", {}).items():
         try:
             sub_class = type(sub.default_config)
@@ -137,6 +137,8 @@ def rope_for(cls, values, random, kind, partial=None):
     nested = [key for key, value in shape.items() if isinstance(value, dict)]
     if nested:
         return {key: rope(kind if index == 0 else "default", random, head_dim, theta=random.choice([100000.0, 1000.0])) for index, key in enumerate(nested)}
+    if cls.model_type == "cohere_compass_text":
+        return {key: rope("default", random, head_dim) for key in ("full_attention", "sliding_attention")}
     return rope(kind, random, head_dim, partial=partial or 1.0) | ({"partial_rotary_factor": partial} if partial else {})
 
 
@@ -154,6 +156,8 @@ def random_variant(cls, model_type, random, index):
             values["head_dim"] = random.choice([16, 24])
         elif choice == "null" and fields["head_dim"].default is None:
             values["head_dim"] = None
+    if cls.model_type == "cohere_compass_text":  # the class has no RoPE of its own
+        values["rope_parameters"] = rope_for(cls, values, random, "default")
     if index == 0:
         return values
     for key in FLAGS:
@@ -167,7 +171,7 @@ def random_variant(cls, model_type, random, index):
             values[key] = random.choice([1e-6, 1e-3, 3e-2])
     for key in ACT_KEYS:
         if key in fields and random.random() < 0.6:
-            values[key] = random.choice(USUAL)
+            values[key] = random.choice(USUAL if random.random() < 0.8 else ACTS)
     if "layer_types" in fields and "sliding_window" in fields and random.random() < 0.5:
         values["layer_types"] = random.choice([["sliding_attention", "full_attention", "sliding_attention"], ["full_attention"] * 3, ["sliding_attention"] * 3])
     if "no_rope_layers" in fields and random.random() < 0.5:
@@ -175,6 +179,8 @@ def random_variant(cls, model_type, random, index):
     if "rope_parameters" in fields:
         kind = random.choice(KINDS)
         values["rope_parameters"] = rope_for(cls, values, random, kind, random.choice([None, None, None, 0.5]))
+        if cls.model_type == "ministral3":
+            values["rope_parameters"] = {"original_max_position_embeddings": 16} | values["rope_parameters"] | {"llama_4_scaling_beta": 0.2}
         values["_layout"] = random.choice(["v5", "v4", "v4-type"])
     values["_sparse"] = random.random() < 0.3
     values["_prompt"] = random.randint(24, 48)
@@ -182,5 +188,4 @@ def random_variant(cls, model_type, random, index):
 
 
 def count_of(model_type):
-    from sweep_dense import WRITTEN
-    return {"written": len(WRITTEN.get(model_type, ())), "random": 5 if model_type in DENSE else 4}
+    return 5 if model_type in DENSE else 4

@@ -34,6 +34,9 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     if graphs.is_empty() && plans.is_empty() {
         graphs.push(in_memory(&source)?);
     }
+    if let Some(length) = source.loaded.spec.switch_length() {
+        output.note(format!("rotations change beyond {length} tokens, and a cache with them: each check stays on one side of that length"));
+    }
     let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
 
     let spinner = output.steps_bar("verifying", 0);
@@ -53,6 +56,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             limits: limits(args),
             open: &open_options(&args.tools),
             lookup: &lookup(&args.tools),
+            bisect: args.bisect,
         },
         &audit,
         &mut |progress| show(&progress, &spinner, output),
@@ -87,6 +91,10 @@ fn by_bundle(
     runtimes: &[RuntimeKind],
     output: &Output,
 ) -> Result<Outcome, Failure> {
+    if args.bisect {
+        return Err(Failure::new("--bisect runs the source's reference, and a bundle has no source")
+            .hint("plansmith verify CHECKPOINT --onnx FILE --bisect"));
+    }
     if args.source.is_some() || args.golden.is_some() || args.prompts.is_some() {
         return Err(Failure::new("--bundle takes source, oracle and prompts from the bundle")
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));

@@ -27,10 +27,15 @@ mod tests {
 
     // The values that `_get_alibi_slopes` of `models/bloom` and `build_mpt_alibi_tensor` of `models/mpt` return.
     #[test]
-    fn slopes_of_six_heads() {
+    fn slopes_are_those_of_transformers() {
         assert_eq!(bloom(6), [0.25, 0.0625, 0.015_625, 0.003_906_25, 0.5, 0.125]);
         assert_eq!(mpt(6), [0.25, 0.0625, 0.015_625, 0.003_906_25, 0.5, 0.125]);
         assert_eq!(mpt(3), [0.0625, 0.003_906_25, 0.25]);
         assert_eq!(bloom(3), [0.0625, 0.003_906_25, 0.25]);
+        let odd = [0.707_106_77, 0.353_553_38, 0.176_776_69, 0.088_388_346];
+        for slopes in [bloom(12), mpt(12)] {
+            assert_eq!(slopes[..3], [0.5, 0.25, 0.125]);
+            assert!(slopes[8..].iter().zip(odd).all(|(slope, wanted): (_, f32)| (slope - wanted).abs() < 1e-7), "{slopes:?}");
+        }
     }
 }

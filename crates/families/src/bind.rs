@@ -73,3 +73,33 @@ impl Tensors<'_> {
         prefixed.or_else(|| nearest(name, names.iter().copied())).map(str::to_owned)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_of_old_checkpoints_are_known_and_biases_are_not() {
+        // As the checkpoints of openai-community/gpt2, EleutherAI/gpt-neo-125m, EleutherAI/pythia-70m and Salesforce/codegen-350M-mono have them.
+        let known: [(&str, &[u64]); 6] = [
+            ("h.0.attn.bias", &[1, 1, 1024, 1024]),
+            ("transformer.h.0.attn.attention.bias", &[1, 1, 2048, 2048]),
+            ("transformer.h.0.attn.attention.masked_bias", &[]),
+            ("gpt_neox.layers.0.attention.masked_bias", &[]),
+            ("gpt_neox.layers.0.attention.rotary_emb.inv_freq", &[8]),
+            ("transformer.h.0.attn.causal_mask", &[1, 1, 2048, 2048]),
+        ];
+        for (name, shape) in known {
+            assert!(is_known_buffer(name, shape), "{name}");
+        }
+        let weights: [(&str, &[u64]); 4] = [
+            ("h.0.attn.c_attn.bias", &[2304]),
+            ("transformer.h.0.attn.c_attn.weight", &[768, 768]),
+            ("gpt_neox.layers.0.attention.dense.bias", &[512]),
+            ("model.decoder.embed_positions.weight", &[2050, 768]),
+        ];
+        for (name, shape) in weights {
+            assert!(!is_known_buffer(name, shape), "{name}");
+        }
+    }
+}

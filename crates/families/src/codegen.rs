@@ -13,7 +13,8 @@ pub(crate) const FAMILY: Family = Family {
     model_type: "codegen",
     architecture: "CodeGenForCausalLM",
     prefix: "transformer.",
-    summary: "CodeGen, Moss-moon 16B's base",
+    summary: "CodeGen, 350M to 16B",
+    refuses: &[],
     irrelevant: gptj::FAMILY.irrelevant,
     read,
 };
@@ -23,8 +24,8 @@ const BLOCKS: u64 = 4;
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, _: &Options) -> Result<DecoderSpec, Error> {
     let core = gptj::core(config)?;
-    if !core.heads.is_multiple_of(BLOCKS) {
-        return Err(config.error("n_head", format!("is {}; a multiple of {BLOCKS} is supported", core.heads)));
+    if !core.hidden_size.is_multiple_of(BLOCKS) {
+        return Err(config.error("n_embd", format!("is {}, no multiple of the {BLOCKS} blocks of the projection", core.hidden_size)));
     }
     gptj::decoder(config, tensors, &core, |prefix| {
         let linear = linear(&format!("{prefix}.qkv_proj"), &core.fused(), &core.hidden(), false);

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GraniteForCausalLM",
     prefix: "model.",
     summary: "Granite 3.x and dense 4.x",
+    refuses: &[],
     irrelevant: &[],
     read,
 };
@@ -22,11 +23,18 @@ const DEFAULTS: CoreDefaults = CoreDefaults { head_dim: HeadDim::RoundedDown, ..
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &DEFAULTS)?;
     let rope = rope::read(config, &RopeRules::of(&core), FAMILY.model_type, options)?;
-    multiplied(config, &core, Variant::llama(rope), tensors)
+    let scale = config.float_or("attention_multiplier", 1.0)?;
+    multiplied(config, &core, scale, Variant::llama(rope), tensors)
 }
 
-/// The decoder of all Granites: biases by flag, and multipliers of embeddings, scores, residual terms and logits.
-pub(crate) fn multiplied(config: &Config<'_>, core: &Core, variant: Variant, tensors: &Tensors<'_>) -> Result<DecoderSpec, Error> {
+/// The decoder of all Granites: biases by flag, and multipliers of embeddings, scores (`scale`), residual terms and logits.
+pub(crate) fn multiplied(
+    config: &Config<'_>,
+    core: &Core,
+    scale: f64,
+    variant: Variant,
+    tensors: &Tensors<'_>,
+) -> Result<DecoderSpec, Error> {
     let bias = config.flag_or("attention_bias", false)?;
     let variant = Variant {
         attention_bias: if bias { AttentionBias::All } else { AttentionBias::None },
@@ -35,7 +43,6 @@ pub(crate) fn multiplied(config: &Config<'_>, core: &Core, variant: Variant, ten
     };
     let mut spec = pre_norm(core, variant, tensors);
     spec.embedding.scale = config.float_or("embedding_multiplier", 1.0)?;
-    let scale = config.float_or("attention_multiplier", 1.0)?;
     let residual = config.float_or("residual_multiplier", 1.0)?;
     for layer in &mut spec.layers {
         layer.attention.scale = scale;

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GraniteSWAForCausalLM",
     prefix: "model.",
     summary: "Granite with sliding windows and sinks",
+    refuses: &[],
     irrelevant: &[],
     read,
 };
@@ -37,7 +38,7 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
     let slides = windows::sliding_layers(config, core.layers, |layer| layer % 4 != 0)?;
     let ropes = ropes(config, &core, options)?;
     let variant = Variant { windows: windows::windows(config, &slides, windows::width(config, Some(128))?)?, ..Variant::llama(None) };
-    let mut spec = granite::multiplied(config, &core, variant, tensors)?;
+    let mut spec = granite::multiplied(config, &core, config.float_or("attention_multiplier", 1.0)?, variant, tensors)?;
     rope::by_layer(&mut spec, ropes);
     let heads = Size::new(core.heads, format!("num_attention_heads {}", core.heads));
     for (index, layer) in spec.layers.iter_mut().enumerate() {

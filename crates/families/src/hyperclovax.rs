@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "HyperCLOVAXForCausalLM",
     prefix: "model.",
     summary: "HyperCLOVA X SEED Think 14B",
+    refuses: &[],
     irrelevant: &["auto_map"],
     read,
 };
@@ -20,14 +21,13 @@ pub(crate) const FAMILY: Family = Family {
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &llama::DEFAULTS)?;
     let rope = rope::read(config, &RopeRules::of(&core), FAMILY.model_type, options)?;
-    let mut spec = granite::multiplied(config, &core, Variant::llama(rope), tensors)?;
     let scale = match config.float("attention_multiplier")? {
         Stored::Value(scale) => scale,
         Stored::Absent | Stored::Null => (core.head_dim as f64).powf(-0.5),
     };
+    let mut spec = granite::multiplied(config, &core, scale, Variant::llama(rope), tensors)?;
     let post_norm = config.flag_or("use_post_norm", true)?;
     for (index, layer) in spec.layers.iter_mut().enumerate() {
-        layer.attention.scale = scale;
         let norm = |part| post_norm.then(|| NormStyle::Rms.norm(&format!("model.layers.{index}.{part}"), &core.hidden(), core.eps));
         layer.attention_join.output_norm = norm("post_norm1");
         layer.mlp_join.output_norm = norm("post_norm2");

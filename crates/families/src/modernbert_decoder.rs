@@ -15,11 +15,13 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "ModernBertDecoderForCausalLM",
     prefix: "model.",
     summary: "Ettin decoders",
+    refuses: &["rope_scaling that is not by layer type"],
     irrelevant: &[
         "classifier_pooling",
         "cls_token_id",
         "deterministic_flash_attn",
         "initializer_cutoff_factor",
+        "layer_norm_eps",
         "mask_token_id",
         "mlp_dropout",
         "position_embedding_type",
@@ -116,9 +118,10 @@ fn ropes(config: &Config<'_>, core: &Core, options: &Options) -> Result<[Rope; 2
         ("sliding_attention", "rope_parameters.sliding_attention.", &sliding),
     ];
     let plain = |rules: &RopeRules| rope::resolve(config, None, &Outer::default(), rules, FAMILY.model_type, options);
-    if let Some([one, other]) = rope::read_by_type(config, types, FAMILY.model_type, options)? {
-        // Null is the class default here, not absence of a rotation.
-        return Ok([one.map_or_else(|| plain(&full), Ok)?, other.map_or_else(|| plain(&sliding), Ok)?]);
+    match rope::read_by_type(config, types, FAMILY.model_type, options)? {
+        Some([Some(full), Some(sliding)]) => return Ok([full, sliding]),
+        Some(_) => return Err(config.error("rope_parameters", "holds null, which transformers refuses here")),
+        None => {}
     }
     if config.object("rope_scaling", "rope_scaling.")?.optional().is_some() {
         return Err(config.error("rope_scaling", "is not supported for modernbert-decoder: give `rope_parameters` by kind of layer"));

@@ -3,7 +3,7 @@
 //!
 //! Source: transformers 5.24 `models/nemotron`.
 
-use crate::config::Config;
+use crate::config::{Config, Stored};
 use crate::names::{Core, CoreDefaults, HeadDim, NormStyle, Variant, pre_norm};
 use crate::olmo::attention_bias;
 use crate::registry::{Family, Options};
@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "NemotronForCausalLM",
     prefix: "model.",
     summary: "Nemotron-3 8B, Nemotron-4, Minitron 4B and 8B",
+    refuses: &["no num_key_value_heads"],
     irrelevant: &["kv_channels", "layer_norm_eps", "unk_token_id"],
     read,
 };
@@ -34,6 +35,9 @@ const DEFAULTS: CoreDefaults = CoreDefaults {
 };
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
+    if !matches!(config.size("num_key_value_heads")?, Stored::Value(_)) {
+        return Err(config.error("num_key_value_heads", "is missing, and this class does not compute it"));
+    }
     let core = Core::read(config, &DEFAULTS)?;
     let rules = RopeRules { partial: Some(0.5), ..RopeRules::of(&core) };
     let variant = Variant {

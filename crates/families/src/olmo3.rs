@@ -11,8 +11,15 @@ use crate::rope::{self, Outer, RopeRules};
 use crate::windows::{self, sliding_layers};
 use crate::{DecoderSpec, Error, Rope, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "olmo3", architecture: "Olmo3ForCausalLM", prefix: "model.", summary: "OLMo 3 7B and 32B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "olmo3",
+    architecture: "Olmo3ForCausalLM",
+    prefix: "model.",
+    summary: "OLMo 3 7B and 32B",
+    refuses: &["yarn with truncate false"],
+    irrelevant: &[],
+    read,
+};
 
 /// The class default of `rope_theta`.
 const THETA: f64 = 500_000.0;
@@ -59,28 +66,33 @@ fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result
 
 /// Of the layers that see everything, and of those that slide.
 ///
-/// `rope_parameters` holds an object for each; transformers spreads keys of an object without them over neither, and writes them back
-/// beside the two. Of the v4 layout, both keys hold for the layers that see everything, and the others get the class default.
+/// `rope_parameters` holds an object for each, and the class default stands in for one that is missing; keys of a single rotation there are
+/// not looked at. Of the v4 layout, both keys hold for the layers that see everything, and the others get the class default.
 fn ropes(config: &Config<'_>, core: &Core, options: &Options) -> Result<[Rope; 2], Error> {
     let rules = RopeRules { theta: THETA, ..RopeRules::of(core) };
     let outer = Outer { theta: config.not_null("rope_theta", config.float("rope_theta")?)?, ..Outer::default() };
-    let resolve = |object, outer: &Outer| rope::resolve(config, object, outer, &rules, FAMILY.model_type, options);
+    let resolve = |object: Option<Config<'_>>, outer: &Outer| {
+        if let Some(object) = &object {
+            // transformers looks for it one object further out, and never finds it.
+            heeds_truncate(object)?;
+        }
+        rope::resolve(config, object, outer, &rules, FAMILY.model_type, options)
+    };
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
     let scaling = config.object("rope_scaling", "rope_scaling.")?.optional();
     match (parameters, scaling) {
         (Some(_), Some(_)) => Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
         (None, None) => Ok([resolve(None, &outer)?, resolve(None, &Outer::default())?]),
         (None, Some(scaling)) => {
+            // transformers adds these to its own object for one kind of layer, where nobody looks for kinds.
+            scaling.object("full_attention", "rope_scaling.full_attention.")?;
+            scaling.object("sliding_attention", "rope_scaling.sliding_attention.")?;
             let full = match scaling.text("rope_type")? {
                 Stored::Value(_) => resolve(Some(scaling), &outer)?,
                 // The class looks for the type under this name only, and rotates plainly without it.
                 Stored::Absent | Stored::Null => {
                     let theta = scaling.float("rope_theta")?.optional().or(outer.theta);
-                    scaling.finish(
-                        FAMILY.model_type,
-                        &[FLAT, &["full_attention", "sliding_attention"]].concat(),
-                        &options.allow_unknown_config,
-                    )?;
+                    scaling.finish(FAMILY.model_type, FLAT, &options.allow_unknown_config)?;
                     resolve(None, &Outer { theta, ..Outer::default() })?
                 }
             };
@@ -89,11 +101,19 @@ fn ropes(config: &Config<'_>, core: &Core, options: &Options) -> Result<[Rope; 2
         (Some(parameters), None) => {
             let full = parameters.object("full_attention", "rope_parameters.full_attention.")?.optional();
             let sliding = parameters.object("sliding_attention", "rope_parameters.sliding_attention.")?.optional();
-            if full.is_none() && sliding.is_none() {
-                return Err(parameters.error("full_attention", "is missing: the class has a rotation for each kind of layer"));
+            let yarn = |object: &Config<'_>| object.text("rope_type") == Ok(Stored::Value("yarn"));
+            if full.iter().chain(&sliding).any(yarn) {
+                heeds_truncate(&parameters)?;
             }
             parameters.finish(FAMILY.model_type, FLAT, &options.allow_unknown_config)?;
             Ok([resolve(full, &outer)?, resolve(sliding, &Outer::default())?])
         }
+    }
+}
+
+fn heeds_truncate(object: &Config<'_>) -> Result<(), Error> {
+    match object.flag("truncate")? {
+        Stored::Value(false) => Err(object.error("truncate", "is false, which transformers does not heed where layers rotate by type")),
+        _ => Ok(()),
     }
 }

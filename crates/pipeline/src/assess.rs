@@ -11,11 +11,12 @@ use plansmith_reference::Reference;
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, Limits, OracleAgreement, Oracles, Precision, PromptFacts, Prompts,
-    REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
+    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, Limits, OracleAgreement, Oracles, Outcome, Precision,
+    PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
 };
 
 use crate::Error;
+use crate::bisect::bisect;
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::judge::{Judge, first_overflow, unlike_its_source};
 use crate::manifest::{GraphRecord, Manifest, PlanRecord};
@@ -52,6 +53,8 @@ pub struct Assessment<'a> {
     pub open: &'a OpenOptions,
     /// Where the worker that runs plans is.
     pub lookup: &'a Lookup,
+    /// Whether to look into a graph that disagrees for the first layer and block that differ.
+    pub bisect: bool,
 }
 
 /// The check of `what` (the reference, or a candidate on a runtime) that begins.
@@ -122,10 +125,16 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     let mut verdicts = Vec::new();
     for graph in assessment.graphs {
         let ours = graph.is_ours();
+        let first = verdicts.len();
         let audit = if ours { audit_initializers(&graph.model, &graph.folder, assessment.source).map(drop) } else { Ok(()) };
         match audit {
             Ok(()) => verdicts.extend(judge.graph(graph, assessment.runtimes, progress)?),
             Err(error) => verdicts.extend(assessment.runtimes.iter().map(|&runtime| unlike_its_source(graph, runtime, &error))),
+        }
+        if assessment.bisect {
+            for (verdict, &runtime) in verdicts[first..].iter_mut().zip(assessment.runtimes) {
+                look_into(assessment, graph, runtime, judge.floors.stored, verdict);
+            }
         }
     }
     verdicts.extend(judge.plans(assessment.plans, progress)?);
@@ -143,6 +152,22 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         sha256: audited.files.iter().map(|file| (file.name.clone(), file.sha256)).collect(),
     };
     Ok(Verdict::conclude(source, evidence, verdicts))
+}
+
+/// Adds to the verdict on a graph that disagrees where it first does.
+fn look_into(assessment: &Assessment<'_>, graph: &GraphCandidate, runtime: RuntimeKind, stored: DType, verdict: &mut CandidateVerdict) {
+    if verdict.verdict != Outcome::Disagree || verdict.first_divergence.is_some() {
+        return;
+    }
+    let precision = Precision::between(stored, verdict.facts.storage, verdict.facts.compute);
+    let found = precision.and_then(|precision| bisect(graph, runtime, assessment.open, assessment.source, assessment.prompts, precision));
+    match found {
+        Ok(found) => verdict.first_divergence = Some(found),
+        Err(why) => {
+            let reason = verdict.reason.take().unwrap_or_default();
+            verdict.reason = Some(format!("{reason}; {why}"));
+        }
+    }
 }
 
 /// The built-in prompts, as far as they suit the source.

@@ -355,6 +355,7 @@ impl Run<'_> {
                 limits: Limits::default(),
                 open: self.options.open,
                 lookup: self.options.lookup,
+                bisect: true,
             },
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),

@@ -176,5 +176,5 @@ pub(crate) fn first_overflow(ranges: &[LayerRange]) -> Option<(FirstDivergence, 
         "layer {layer}, {block}: activations reach {value:.3e} in the reference, beyond fp16's {limit}: the graph computes in fp16 and \
          gives infinity there on hardware that does; export it with --compute fp32 or bf16"
     );
-    Some((FirstDivergence { layer, block: block.to_owned() }, problem))
+    Some((FirstDivergence::at(Some(layer), block), problem))
 }

@@ -1,6 +1,7 @@
 //! Pipeline files, stages, cache, manifest and bundle; and the assessment that `verify` and `build` share.
 
 mod assess;
+mod bisect;
 mod build;
 mod candidates;
 mod check;
@@ -10,6 +11,7 @@ mod judge;
 mod manifest;
 mod noise;
 mod parse;
+mod places;
 mod stages;
 mod store;
 mod text;

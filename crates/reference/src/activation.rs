@@ -8,6 +8,9 @@ use rayon::prelude::*;
 use crate::exp::{exp_minus_1_of_negative, exp_of_negative, sigmoid, tanh};
 use crate::weights::Weights;
 
+#[expect(clippy::approx_constant, reason = "the function is defined by six digits of 1/√2")]
+const LAPLACE_MEAN: f32 = 0.707_107;
+
 /// Elements of a task that needs no matrix.
 pub(crate) const CHUNK: usize = 1 << 14;
 
@@ -28,7 +31,7 @@ pub(crate) fn activate(weights: &Weights, activation: &Activation, values: &mut 
         Activation::Tanh => each(weights, values, factor, tanh),
         Activation::Mish => each(weights, values, factor, mish),
         Activation::HardSwish => each(weights, values, factor, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
-        Activation::Laplace => each(weights, values, factor, |x| normal_share((x - 0.707_107) / (0.282_095 * SQRT_2))),
+        Activation::Laplace => each(weights, values, factor, |x| normal_share((x - LAPLACE_MEAN) / (0.282_095 * SQRT_2))),
         Activation::SqrtSoftplus => each(weights, values, factor, |x| softplus(x).sqrt()),
         Activation::Xielu(stored) => {
             let scalar = |weight| weights.vector(weight)[0];
@@ -95,8 +98,7 @@ fn mish(x: f32) -> f32 {
 
 /// `ln(1 + eˣ)`.
 fn softplus(x: f32) -> f32 {
-    let x = f64::from(x);
-    (x.max(0.0) + (-x.abs()).exp().ln_1p()) as f32
+    x.max(0.0) + libm::log1pf(exp_of_negative(-x.abs()))
 }
 
 #[cfg(test)]
@@ -120,21 +122,21 @@ mod tests {
         let weights = stored(&[("w", &[1], &[1.0])]);
         for (activation, wanted) in [
             (Activation::Identity, X),
-            (Activation::Silu, [-0.0334642529, -0.273638278, -0.109455876, 0.0, 0.509384036, 1.76159418, 4.45055866, 11.9999266]),
-            (Activation::Gelu, [-1.43325781e-06, -0.100210801, -0.100323416, 0.0, 0.580029488, 1.95449972, 4.49998474, 12.0]),
-            (Activation::GeluTanh, [-2.29179619e-07, -0.100428425, -0.100324646, 0.0, 0.579960585, 1.95459771, 4.49999475, 12.0]),
-            (Activation::QuickGelu, [-0.00100701628, -0.108337805, -0.0988003537, 0.0, 0.586390078, 1.93565857, 4.49787807, 12.0]),
-            (Activation::ClippedGelu, [-1.43325781e-06, -0.100210801, -0.100323416, 0.0, 0.580029488, 1.95449972, 4.49998474, 10.0]),
+            (Activation::Silu, [-0.033_464_253, -0.273_638_28, -0.109_455_876, 0.0, 0.509_384_04, 1.761_594_2, 4.450_558_7, 11.999_927]),
+            (Activation::Gelu, [-1.433_257_8e-6, -0.100_210_8, -0.100_323_42, 0.0, 0.580_029_5, 1.954_499_7, 4.499_984_7, 12.0]),
+            (Activation::GeluTanh, [-2.291_796_2e-7, -0.100_428_425, -0.100_324_646, 0.0, 0.579_960_6, 1.954_597_7, 4.499_994_8, 12.0]),
+            (Activation::QuickGelu, [-0.001_007_016_3, -0.108_337_805, -0.098_800_35, 0.0, 0.586_390_1, 1.935_658_6, 4.497_878, 12.0]),
+            (Activation::ClippedGelu, [-1.433_257_8e-6, -0.100_210_8, -0.100_323_42, 0.0, 0.580_029_5, 1.954_499_7, 4.499_984_7, 10.0]),
             (Activation::Relu, [0.0, 0.0, 0.0, 0.0, 0.75, 2.0, 4.5, 12.0]),
             (Activation::Relu2, [0.0, 0.0, 0.0, 0.0, 0.5625, 4.0, 20.25, 144.0]),
             (Activation::Relu6, [0.0, 0.0, 0.0, 0.0, 0.75, 2.0, 4.5, 6.0]),
-            (Activation::LeakyRelu, [-0.0500000007, -0.0149999997, -0.00249999994, 0.0, 0.75, 2.0, 4.5, 12.0]),
-            (Activation::Sigmoid, [0.00669285096, 0.182425529, 0.437823504, 0.5, 0.679178715, 0.880797088, 0.989013076, 0.999993861]),
-            (Activation::Tanh, [-0.999909222, -0.905148268, -0.244918659, 0.0, 0.635148942, 0.964027584, 0.999753237, 1.0]),
-            (Activation::Mish, [-0.0335762389, -0.298099756, -0.129926965, 0.0, 0.610018313, 1.943959, 4.49891376, 12.0]),
-            (Activation::HardSwish, [-0.0, -0.375, -0.114583336, 0.0, 0.46875, 1.66666663, 4.5, 12.0]),
-            (Activation::Laplace, [0.0, 2.55351296e-15, 0.000345843146, 0.00609445944, 0.560426891, 0.999997735, 1.0, 1.0]),
-            (Activation::SqrtSoftplus, [0.0819472298, 0.448790908, 0.758906722, 0.832554638, 1.0662415, 1.45839918, 2.12392282, 3.46410251]),
+            (Activation::LeakyRelu, [-0.05, -0.015, -0.002_5, 0.0, 0.75, 2.0, 4.5, 12.0]),
+            (Activation::Sigmoid, [0.006_692_851, 0.182_425_53, 0.437_823_5, 0.5, 0.679_178_7, 0.880_797_1, 0.989_013_1, 0.999_993_86]),
+            (Activation::Tanh, [-0.999_909_2, -0.905_148_27, -0.244_918_66, 0.0, 0.635_148_94, 0.964_027_6, 0.999_753_24, 1.0]),
+            (Activation::Mish, [-0.033_576_24, -0.298_099_76, -0.129_926_96, 0.0, 0.610_018_3, 1.943_959, 4.498_914, 12.0]),
+            (Activation::HardSwish, [-0.0, -0.375, -0.114_583_336, 0.0, 0.468_75, 1.666_666_6, 4.5, 12.0]),
+            (Activation::Laplace, [0.0, 2.553_513e-15, 0.000_345_843_15, 0.006_094_459_4, 0.560_426_9, 0.999_997_74, 1.0, 1.0]),
+            (Activation::SqrtSoftplus, [0.081_947_23, 0.448_790_9, 0.758_906_7, 0.832_554_64, 1.066_241_5, 1.458_399_2, 2.123_922_8, 3.464_102_5]),
         ] {
             for (found, wanted) in of(&weights, &activation, None).into_iter().zip(wanted) {
                 assert!((found - wanted).abs() <= 1e-6 * wanted.abs() + 1e-12, "{activation:?}: {found} {wanted}");
@@ -150,7 +152,7 @@ mod tests {
         let weights = stored(&scalars);
         let [alpha_p, alpha_n, beta, eps] = scalars.map(|(name, shape, _)| weight(name, shape));
         let found = of(&weights, &Activation::Xielu(Xielu { alpha_p, alpha_n, beta, eps }), None);
-        let wanted = [1.11882973, -0.0968788862, -0.0989875346, -9.03185651e-07, 0.855574846, 4.41742134, 19.5506935, 129.027161f32];
+        let wanted = [1.118_829_7, -0.096_878_886, -0.098_987_535, -9.031_856_5e-7, 0.855_574_85, 4.417_421_3, 19.550_694, 129.027_16f32];
         for (found, wanted) in found.into_iter().zip(wanted) {
             assert!((found - wanted).abs() <= 4e-7 * wanted.abs() + 1e-7, "{found} {wanted}");
         }

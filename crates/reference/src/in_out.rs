@@ -4,20 +4,24 @@ use faer::linalg::matmul::matmul;
 use faer::{Accum, MatMut, MatRef, Par};
 use rayon::prelude::*;
 
-use crate::linear::{PRODUCTS, TASKS};
+use crate::linear::TASKS;
 use crate::weights::Matrix;
 
 /// Columns of weights of one task, at least: a few cache lines of each row.
 const FEWEST_COLUMNS: usize = 96;
+/// Rows of weights of one task, at least: products of fewer would mostly load and store their sums.
+const FEWEST_ROWS: usize = 128;
+/// Elements of the weights of one task, beyond those: 256 KiB of fp32, so that what is widened is still at hand when it is multiplied.
+const TILE: usize = 1 << 16;
 
 /// `x · weight`: `x` is `[tokens, in]`, the result `[tokens, out]`.
 ///
 /// Tasks share the columns of a block of rows, then of the next: the file is read once and in order, and its pages are given back a
-/// block at a time. Each element is summed in the same order whatever the number of threads.
+/// block at a time. Each element is summed by one task at a time, row after row: no run differs from another.
 pub(crate) fn times(matrix: &Matrix<'_>, x: &[f32], tokens: usize) -> Vec<f32> {
     let (rows, out) = (matrix.row_count(), matrix.column_count());
     let width = out.div_ceil(TASKS * rayon::current_num_threads()).max(FEWEST_COLUMNS);
-    let height = (PRODUCTS / width).max(1);
+    let height = (TILE / width).max(FEWEST_ROWS);
     let mut y = vec![0.0; tokens * out];
     let x = MatRef::from_row_major_slice(x, tokens, rows);
     for first in (0..rows).step_by(height) {
@@ -43,7 +47,7 @@ mod tests {
     /// More rows than one block holds and columns that tiles do not divide; small numbers, so that fp32 sums are exact.
     #[test]
     fn blocks_and_tiles_cover_the_matrix_once() {
-        let (rows, out) = (PRODUCTS / FEWEST_COLUMNS + 5, 97);
+        let (rows, out) = (2 * TILE / FEWEST_COLUMNS + 5, 97);
         let stored = |row: usize, column: usize| ((row * 7 + column * 5) % 9) as f32 - 4.0;
         let input = |token: usize, row: usize| ((row + token) % 3) as f32 - 1.0;
         let elements: Vec<f32> = (0..rows * out).map(|index| stored(index / out, index % out)).collect();

@@ -13,7 +13,7 @@ const FEW_TOKENS: usize = 4;
 /// Elements of the weights of one task of dot products: 1 MiB of fp32.
 const DOTS: usize = 1 << 18;
 /// Elements of the weights of one task of matrix products, at most: 4 MiB of fp32.
-pub(crate) const PRODUCTS: usize = 1 << 20;
+const PRODUCTS: usize = 1 << 20;
 /// Rows of weights of one task of matrix products, at least: what faer's kernel takes at a time.
 const FEWEST_ROWS: usize = 96;
 /// Tasks a thread: threads that the system slows down get fewer.

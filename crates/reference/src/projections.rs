@@ -20,7 +20,7 @@ pub(crate) fn project(weights: &Weights, attention: &Attention, x: &[f32]) -> Pr
             Projected { query: linear(weights, query, x), key: linear(weights, key, x), value: linear(weights, value, x) }
         }
         Projections::Fused { linear: fused, blocks, order } => {
-            let heads = |count: u64| (count / blocks * attention.head_dim) as usize;
+            let heads = |count: u64| (count * attention.head_dim / blocks) as usize;
             take_apart(&linear(weights, fused, x), heads(attention.heads), heads(attention.kv_heads), *order)
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plansmith_checkpoint::Checkpoint;
 use plansmith_families::DecoderSpec;
-use plansmith_tensor::{Batch, Cache, Logits, Session, SessionError, Signature};
+use plansmith_tensor::{Batch, Cache, HostTensor, Logits, Session, SessionError, Signature, Tap};
 
 use crate::cache::{self, LayerCache};
 use crate::embedding::{self, embed};
@@ -72,17 +72,31 @@ impl Reference {
             return Err(SessionError::Batch(format!("logits are asked for at position {position}; the step has {}", batch.sequence)));
         }
         // From inside the pool a parallel loop begins on this very thread; from outside each would wake the pool and be woken by it.
-        Ok(rayon::scope(|_| self.execute(batch, positions)))
+        Ok(rayon::scope(|_| self.execute(batch, positions, false)).0)
     }
 
-    fn execute(&mut self, batch: &Batch, positions: &[usize]) -> Logits {
-        let step = Step::new(&self.spec, &self.weights, batch);
+    /// A step that is looked into: besides the logits of every position the value at every [`Tap`], `[tokens, width]` (tokens row by
+    /// row), in the order of computation. All of them are held at once.
+    ///
+    /// # Errors
+    /// As [`Session::step`].
+    pub fn step_tapped(&mut self, batch: &Batch) -> Result<(Logits, Vec<(Tap, HostTensor)>), SessionError> {
+        self.check(batch)?;
+        let all: Vec<usize> = (0..batch.sequence).collect();
+        Ok(rayon::scope(|_| self.execute(batch, &all, true)))
+    }
+
+    fn execute(&mut self, batch: &Batch, positions: &[usize], tapped: bool) -> (Logits, Vec<(Tap, HostTensor)>) {
+        let step = Step::new(&self.spec, &self.weights, batch, tapped);
+        let tokens = batch.batch * batch.sequence;
         let mut x = embed(&self.weights, &self.spec.embedding, batch);
         if let Some(first) = self.ranges.first_mut() {
             raise(&mut first.residual, &x);
         }
-        for ((layer, cache), range) in self.spec.layers.iter().zip(&mut self.layers).zip(&mut self.ranges) {
+        step.tap(Tap::Embedding, tokens, &x);
+        for ((layer, cache), range) in self.spec.layers.iter().enumerate().zip(&mut self.layers).zip(&mut self.ranges) {
             layer::through(&step, layer, cache, &mut x, range);
+            step.tap(Tap::Layer(layer.0), tokens, &x);
         }
         self.past += batch.sequence;
 
@@ -96,8 +110,10 @@ impl Reference {
         if let Some(norm) = &self.spec.final_norm {
             norm_in_place(&self.weights, norm, &mut last);
         }
+        step.tap(Tap::FinalNorm, batch.batch * positions.len(), &last);
         let data = if last.is_empty() { last } else { head::logits(&self.weights, &self.spec.head, last) };
-        Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }
+        step.tap(Tap::Logits, batch.batch * positions.len(), &data);
+        (Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }, step.into_taps())
     }
 
     fn check(&self, batch: &Batch) -> Result<(), SessionError> {

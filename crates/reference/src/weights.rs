@@ -138,7 +138,10 @@ impl Matrix<'_> {
         }
         let mut tile = Vec::with_capacity(rows.len() * columns.len());
         for row in bytes.chunks_exact(self.stored.row_bytes()) {
-            tile.extend_from_slice(&self.widen(&row[columns.start * dtype.bytes()..columns.end * dtype.bytes()]));
+            widen_onto(&mut tile, dtype, &row[columns.start * dtype.bytes()..columns.end * dtype.bytes()]);
+        }
+        if let Some(significand) = self.rounding {
+            significand.round(&mut tile);
         }
         read(MatRef::from_row_major_slice(&tile, rows.len(), columns.len()))
     }
@@ -167,14 +170,27 @@ impl Matrix<'_> {
 
 /// Stored elements in fp32.
 fn widen(dtype: Float, bytes: &[u8]) -> Cow<'_, [f32]> {
+    match native::<f32>(bytes).filter(|_| dtype == Float::F32) {
+        Some(elements) => Cow::Borrowed(elements),
+        None => {
+            let mut wide = Vec::with_capacity(bytes.len() / dtype.bytes());
+            widen_onto(&mut wide, dtype, bytes);
+            Cow::Owned(wide)
+        }
+    }
+}
+
+/// Appends stored elements in fp32.
+fn widen_onto(wide: &mut Vec<f32>, dtype: Float, bytes: &[u8]) {
     match dtype {
-        Float::F32 => match native::<f32>(bytes) {
-            Some(elements) => Cow::Borrowed(elements),
-            None => Cow::Owned(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element)).collect()),
-        },
-        Float::F16 => Cow::Owned(halves(bytes).reinterpret_cast::<f16>().to_f32_vec()),
+        Float::F32 => wide.extend(bytes.as_chunks::<4>().0.iter().map(|&element| f32::from_le_bytes(element))),
+        Float::F16 => {
+            let (stored, first) = (halves(bytes), wide.len());
+            wide.resize(first + stored.len(), 0.0);
+            stored.reinterpret_cast::<f16>().convert_to_f32_slice(&mut wide[first..]);
+        }
         // The 16 bits are the upper half of the fp32 number.
-        Float::BF16 => Cow::Owned(halves(bytes).iter().map(|&half| f32::from_bits(u32::from(half) << 16)).collect()),
+        Float::BF16 => wide.extend(halves(bytes).iter().map(|&half| f32::from_bits(u32::from(half) << 16))),
     }
 }
 

@@ -107,4 +107,10 @@ pub trait Session {
     /// # Errors
     /// The runtime cannot give it.
     fn cache(&self) -> Result<Cache, SessionError>;
+
+    /// The values that the session was opened to look at, as the last step left them: one for each, in the order they were asked for,
+    /// widened to fp32; `None` for one that is no float tensor. Empty before the first step.
+    fn tapped(&self) -> &[Option<HostTensor>] {
+        &[]
+    }
 }

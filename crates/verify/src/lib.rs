@@ -4,6 +4,7 @@
 //! golden file, or the built-in reference run once by [`Capture::record`]) is a [`Golden`]; [`verify_against_golden`] feeds its prompts to a
 //! candidate in the ways that a served model is used, [`CandidateVerdict`] says what came of it, and [`Verdict`] sums up a run.
 
+mod bisect;
 mod cache;
 mod capture;
 mod checks;
@@ -23,6 +24,9 @@ mod tolerance;
 mod trial;
 mod verdict;
 
+pub use bisect::{
+    BisectRun, BisectStep, CacheSeen, Cause, Difference, RunKind, Seen, Stats, Token, bisect_runs, block_name, explain, first_divergence,
+};
 pub use cache::CapturedCache;
 pub use capture::{Capture, Keep};
 pub use checks::{Checked, Progress, verify_against_golden};

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check, Oracle, OracleKind, Outcome, Verdict};
+use crate::verdict::{CandidateVerdict, Check, FirstDivergence, Oracle, OracleKind, Outcome, Verdict};
 
 impl Verdict {
     /// The verdict for a terminal: a block a candidate, then a line that names the oracle and says what its agreement proves, then, where
@@ -17,6 +17,7 @@ impl Verdict {
         for candidate in &self.candidates {
             lines.push(candidate_line(candidate));
             lines.extend(candidate.checks.iter().map(check_line));
+            lines.extend(candidate.first_divergence.as_ref().map(FirstDivergence::paragraph));
             let skipped = candidate.skipped.iter();
             lines.extend(skipped.map(|skipped| format!("  {:<10} does not apply: {}", skipped.name, skipped.reason)));
         }

@@ -62,6 +62,11 @@ pub(super) fn llama3(object: &Config<'_>, base: &Base, original: f64) -> Result<
 
 /// YaRN (Peng et al., 2023): interpolated below, extrapolated above, a ramp between; cosine and sine scaled by the attention factor.
 pub(super) fn yarn(object: &Config<'_>, base: &Base, original: f64, rules: &RopeRules) -> Result<(Frequencies, f64), Error> {
+    // transformers makes a ramp for half of the elements, rounded down: one for 3 serves both pairs, other odd numbers fail.
+    if base.dim % 2 == 1 && base.dim != 3 {
+        let problem = format!("leaves {} elements of a head to rotate; transformers computes `yarn` for 3 and even numbers only", base.dim);
+        return Err(object.error("partial_rotary_factor", problem));
+    }
     let factor = match object.float("factor")? {
         Stored::Null => rules.max_positions as f64 / original,
         Stored::Absent => return Err(object.error("factor", "is missing")),
@@ -89,8 +94,9 @@ pub(super) fn yarn(object: &Config<'_>, base: &Base, original: f64, rules: &Rope
     if low == high {
         high += 0.001;
     }
+    let last = base.dim as usize / 2 - 1;
     let blend = |(index, period): (usize, &f32)| {
-        let ramp = ((index as f32 - low as f32) / (high - low) as f32).clamp(0.0, 1.0);
+        let ramp = ((index.min(last) as f32 - low as f32) / (high - low) as f32).clamp(0.0, 1.0);
         let keep = 1.0 - ramp;
         let (interpolated, extrapolated) = (1.0 / (factor as f32 * period), 1.0 / period);
         interpolated * (1.0 - keep) + extrapolated * keep

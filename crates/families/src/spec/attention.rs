@@ -41,6 +41,7 @@ pub struct Attention {
 }
 
 /// How queries, keys and values are projected.
+#[expect(clippy::large_enum_variant, reason = "one a layer, and never moved about")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Projections {
     /// Three matrices.
@@ -54,13 +55,13 @@ pub enum Projections {
     },
     /// One matrix to `(heads + 2 · kv_heads) × head_dim`.
     ///
-    /// The result is `blocks` equal blocks one after another; each holds its `heads / blocks` query heads and its `kv_heads / blocks`
-    /// key and value heads, part by part in `order`. One block: all queries, then all keys, then all values. As many blocks as heads:
-    /// interleaved head by head.
+    /// The result is `blocks` equal blocks one after another; each holds its share of all queries, `heads × head_dim / blocks` elements,
+    /// and its shares of the keys and the values, part by part in `order`. One block: all queries, then all keys, then all values. As
+    /// many blocks as heads: interleaved head by head. A share may end within a head.
     Fused {
         /// All three.
         linear: Linear,
-        /// Divides `heads` and `kv_heads`.
+        /// Divides `heads × head_dim` and `kv_heads × head_dim`.
         blocks: u64,
         /// The parts within a block.
         order: [Part; 3],

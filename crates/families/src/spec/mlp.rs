@@ -38,6 +38,7 @@ pub enum MlpInput {
 }
 
 /// A scalar non-linearity.
+#[expect(clippy::large_enum_variant, reason = "one a layer, and never moved about")]
 #[derive(Debug, Clone, PartialEq)]
 pub enum Activation {
     /// `x`.

@@ -4,5 +4,6 @@
 
 mod defaults;
 mod refusals;
+mod registry;
 mod rope;
 mod support;

@@ -86,18 +86,23 @@ fn primitive(g: &mut Graph, cx: &Context<'_>, norm: &Norm, x: Value) -> Result<V
     let mean = g.reduce_mean(square, &[-1], true)?;
     let shifted = g.add(mean, norm.eps)?;
     let root = g.sqrt(shifted)?;
-    let scaled = g.div(centred, root)?;
-    let shifts = matches!(norm.gain, Gain::Weight { offset, .. } if offset != 0.0);
-    let narrow = if shifts {
+    let stays_wide = match &norm.gain {
+        Gain::Weight { weight, offset } => *offset != 0.0 || weight.shape.len() > 1,
+        Gain::One | Gain::PerHead(_) => true,
+    };
+    let normed = if stays_wide {
+        // Factors first: rten fuses a product behind the quotient into a norm whose factors cannot differ by head.
         let gain = gain(g, cx, norm, DType::F32)?;
-        let product = gain.map_or(Ok(scaled), |gain| g.mul(scaled, gain))?;
-        g.cast(product, cx.compute)?
+        let product = gain.map_or(Ok(centred), |gain| g.mul(centred, gain))?;
+        let scaled = g.div(product, root)?;
+        g.cast(scaled, cx.compute)?
     } else {
+        let scaled = g.div(centred, root)?;
         let narrow = g.cast(scaled, cx.compute)?;
         let gain = gain(g, cx, norm, cx.compute)?;
         gain.map_or(Ok(narrow), |gain| g.mul(narrow, gain))?
     };
-    biased(g, cx, norm, narrow)
+    biased(g, cx, norm, normed)
 }
 
 /// `x` itself where there is no norm.

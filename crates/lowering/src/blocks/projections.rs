@@ -30,18 +30,18 @@ fn fused(
     x: Value,
 ) -> Result<[Value; 3], Error> {
     let all = cx.linear(g, "qkv_proj", linear, x)?;
-    let heads = |part: Part| match part {
-        Part::Query => spec.heads,
-        Part::Key | Part::Value => spec.kv_heads,
+    let width = |part: Part| match part {
+        Part::Query => spec.heads * spec.head_dim,
+        Part::Key | Part::Value => spec.kv_heads * spec.head_dim,
     };
     let pieces = if blocks == 1 {
-        g.split(all, -1, &order.map(|part| heads(part) * spec.head_dim))?
+        g.split(all, -1, &order.map(width))?
     } else {
-        let rows = (spec.heads + 2 * spec.kv_heads) / blocks;
+        let shares = order.map(|part| width(part) / blocks);
         let tokens = cx.dims.tokens.clone();
-        let blocked = g.reshape(all, &[tokens.clone(), Dim::from(blocks), Dim::from(rows), Dim::from(spec.head_dim)])?;
-        let pieces = g.split(blocked, 2, &order.map(|part| heads(part) / blocks))?;
-        let flat = |(piece, part)| g.reshape(piece, &[tokens.clone(), Dim::from(heads(part) * spec.head_dim)]);
+        let blocked = g.reshape(all, &[tokens.clone(), Dim::from(blocks), Dim::from(shares.iter().sum::<u64>())])?;
+        let pieces = g.split(blocked, 2, &shares)?;
+        let flat = |(piece, part)| g.reshape(piece, &[tokens.clone(), Dim::from(width(part))]);
         pieces.into_iter().zip(order).map(flat).collect::<Result<_, _>>()?
     };
     let of = |wanted: Part| order.iter().position(|&part| part == wanted).map_or(pieces[0], |index| pieces[index]);

@@ -6,7 +6,9 @@ use crate::support::{Golden, goldens, open, testdata};
 use serde_json::Value;
 
 /// The largest difference over the standard deviation of the logits that fp32 rounding may make.
-const TOLERANCE: f64 = 1e-5;
+///
+/// The logits of transformers in fp32 are up to 1.4e-5 away from its own in fp64 (`longrope_long_prompt`).
+const TOLERANCE: f64 = 3e-5;
 
 /// Folders of the cases that agree, with the families that are supported.
 fn agreeing() -> Vec<String> {
@@ -23,10 +25,11 @@ fn every_case_agrees_with_transformers() {
     for case in cases {
         let dir = testdata().join("cases").join(&case);
         let mut reference = open(&dir);
+        let switch = reference.spec().switch_length();
         let sets = goldens(&dir.join("golden.safetensors"));
         assert!(!sets.is_empty(), "{case}");
         for golden in sets {
-            let ways = [golden.prefill(&mut reference), golden.decode(&mut reference), golden.alone(&mut reference)];
+            let ways = [golden.prefill(&mut reference), golden.decode(&mut reference, switch), golden.alone(&mut reference)];
             println!("{case} {}: {}", golden.name, ways.map(|way| format!("{way:.1e}")).join(" "));
             if ways.iter().any(|way| way.is_nan() || *way >= TOLERANCE) {
                 wrong.push(format!("{case} {}: {ways:?}", golden.name));
@@ -45,7 +48,7 @@ fn padding_on_the_right_and_in_the_middle_agrees_with_transformers() {
         for golden in sets {
             let padded = |golden: &Golden| golden.batch.attention_mask.contains(&0);
             assert!(padded(&golden), "{case} {}", golden.name);
-            for way in [golden.prefill(&mut reference), golden.decode(&mut reference)] {
+            for way in [golden.prefill(&mut reference), golden.decode(&mut reference, None)] {
                 assert!(way < TOLERANCE, "{case} {}: {way:e}", golden.name);
             }
         }

@@ -6,3 +6,4 @@ mod cases;
 mod noise;
 mod session;
 mod support;
+mod taps;

@@ -101,12 +101,19 @@ impl Golden {
         self.max_rel(|row, position| logits.at(row, position).to_vec())
     }
 
-    /// The first third at once, the next five tokens at once, the rest token by token.
-    pub(crate) fn decode(&self, session: &mut dyn Session) -> f64 {
+    /// The first third at once, the next five tokens at once, the rest token by token; but never over `switch`, beyond which keys in
+    /// the cache are not those of the longer sequence.
+    pub(crate) fn decode(&self, session: &mut dyn Session, switch: Option<u64>) -> f64 {
         session.reset(self.batch.batch).unwrap();
         let sequence = self.batch.sequence;
-        let mut cuts = vec![0, sequence / 3];
-        cuts.extend(sequence / 3 + 5..=sequence);
+        let switches =
+            |columns: usize| switch.is_some_and(|length| self.step(0, columns).position_ids.iter().any(|&at| at as u64 >= length));
+        let first = if switches(sequence) { (1..=sequence).find(|&columns| switches(columns)).unwrap() } else { sequence / 3 };
+        let mut cuts = vec![0, first];
+        cuts.extend(first + 5..=sequence);
+        if cuts.last() != Some(&sequence) {
+            cuts.push(sequence);
+        }
         let steps: Vec<(usize, Logits)> = cuts.windows(2).map(|cut| (cut[0], session.step(&self.step(cut[0], cut[1])).unwrap())).collect();
         assert_eq!(session.past(), sequence);
         self.max_rel(|row, position| {
