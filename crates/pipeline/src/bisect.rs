@@ -22,7 +22,7 @@ fn limit(precision: Precision) -> f64 {
     match precision {
         Precision::Fp32 => 1e-4,
         Precision::Fp16 => 3e-2,
-        Precision::Bf16 => 2e-1,
+        Precision::Bf16 | Precision::Unknown => 2e-1,
     }
 }
 

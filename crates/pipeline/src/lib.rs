@@ -9,6 +9,7 @@ mod error;
 mod file;
 mod judge;
 mod manifest;
+mod noise;
 mod parse;
 mod places;
 mod stages;

@@ -30,6 +30,7 @@ pub(crate) fn through(step: &Step<'_>, (index, layer): (usize, &Layer), cache: &
             let terms = side_by_side(step.weights, (&layer.attention_join, attention, self_attn), (&layer.mlp_join, feed_forward, mlp), x);
             for term in terms {
                 add(x, &term);
+                step.weights.keep(x);
                 raise(residual, x);
             }
         }
@@ -64,6 +65,7 @@ fn joined(
         *x = normed;
     }
     add(x, &term);
+    weights.keep(x);
     raise(residual, x);
     if let Some(norm) = &join.stream_norm {
         norm_in_place(weights, norm, x);
@@ -85,6 +87,7 @@ fn term(weights: &Weights, join: &Join, x: &[f32], block: impl FnOnce(&[f32], &m
     }
     if join.scale != 1.0 {
         scale(&mut term, join.scale);
+        weights.keep(&mut term);
         raise(peak, &term);
     }
     term

@@ -12,7 +12,7 @@ use crate::norm::norm_in_place;
 use crate::range::{LayerRange, raise};
 use crate::step::Step;
 use crate::weights::Weights;
-use crate::{Error, head, layer};
+use crate::{Error, Rounding, head, layer};
 
 /// A model executed in fp32, straight from its checkpoint.
 ///
@@ -35,8 +35,17 @@ impl Reference {
     /// # Errors
     /// A tensor is missing, has another shape, or is not stored in F32, F16 or BF16; or the files cannot be mapped.
     pub fn open(spec: impl Into<Arc<DecoderSpec>>, checkpoint: &Checkpoint) -> Result<Self, Error> {
+        Self::open_rounded(spec, checkpoint, Rounding::default())
+    }
+
+    /// As [`Reference::open`], with everything that `rounding` names rounded: what its logits differ by is the noise of that dtype.
+    ///
+    /// # Errors
+    /// As [`Reference::open`].
+    pub fn open_rounded(spec: impl Into<Arc<DecoderSpec>>, checkpoint: &Checkpoint, rounding: Rounding) -> Result<Self, Error> {
         let spec = spec.into();
-        let weights = Weights::open(spec.weights(), checkpoint)?;
+        let mut weights = Weights::open(spec.weights(), checkpoint)?;
+        weights.rounding = rounding;
         let layers = cache::empty(&spec, 1);
         let ranges = vec![LayerRange::default(); spec.layers.len()];
         Ok(Self { spec, weights, batch: 1, past: 0, layers, ranges, signature: Signature::default() })
@@ -140,6 +149,10 @@ impl Session for Reference {
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
         let all: Vec<usize> = (0..batch.sequence).collect();
         self.step_at(batch, &all)
+    }
+
+    fn step_at(&mut self, batch: &Batch, positions: &[usize]) -> Result<Logits, SessionError> {
+        Reference::step_at(self, batch, positions)
     }
 
     fn cache(&self) -> Result<Cache, SessionError> {

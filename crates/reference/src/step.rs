@@ -20,7 +20,14 @@ pub(crate) struct Step<'a> {
 
 impl<'a> Step<'a> {
     pub(crate) fn new(spec: &DecoderSpec, weights: &'a Weights, batch: &'a Batch, tapped: bool) -> Self {
-        let rotations = spec.ropes.iter().map(|rope| Rotation::new(rope, &batch.position_ids)).collect();
+        let rotation = |rope| {
+            let exact = Rotation::new(rope, &batch.position_ids);
+            match weights.rounding.activations {
+                None => exact,
+                Some(significand) => exact.rounded(significand),
+            }
+        };
+        let rotations = spec.ropes.iter().map(rotation).collect();
         Self { weights, batch, rotations, taps: tapped.then(Mutex::default) }
     }
 

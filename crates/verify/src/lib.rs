@@ -13,6 +13,9 @@ mod error;
 mod golden;
 mod label;
 mod metrics;
+mod noise;
+mod number;
+mod precision;
 mod prompts;
 mod report;
 mod run;
@@ -31,11 +34,13 @@ pub use compare::compare;
 pub use error::Error;
 pub use golden::{Golden, GoldenSet, REFERENCE_PRODUCER};
 pub use label::dtype_label;
-pub use metrics::{Meter, Metrics, Place};
+pub use metrics::{ByPosition, Flip, KlHistogram, Meter, Metrics, Perplexity, Place};
+pub use noise::{Floor, Noise};
+pub use precision::Precision;
 pub use prompts::{PromptSet, Prompts};
 pub use run::{Candidate, Oracles, verify_against_session};
-pub use tolerance::{Precision, Tolerance};
+pub use tolerance::{Basis, Limits, Standard, Tolerance};
 pub use verdict::{
-    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Oracle, OracleAgreement, OracleKind,
-    Outcome, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
+    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Greedy, Oracle, OracleAgreement,
+    OracleKind, Outcome, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
 };
