@@ -10,7 +10,7 @@ use plansmith_lowering::{Source, Target, lower};
 use plansmith_onnx::ModelProto;
 use plansmith_pipeline::{Assessment, GraphCandidate, assess, audit_source, builtin};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
-use plansmith_verify::{FirstDivergence, Outcome, Verdict};
+use plansmith_verify::{FirstDivergence, Limits, Outcome, Verdict};
 
 use crate::fault::{Fault, Seeding, Way};
 use crate::surgery::Surgery;
@@ -113,6 +113,8 @@ impl Bench {
             prompts: &prompts,
             prompts_origin: "builtin",
             keep: None,
+            keep_noise: None,
+            limits: Limits::default(),
             open: &OpenOptions { threads: Some(1), ..OpenOptions::default() },
             lookup: &Lookup::default(),
             bisect,

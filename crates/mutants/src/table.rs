@@ -112,9 +112,14 @@ fn grade((fault, way, scored): &(Fault, Way, Result<Scored, String>)) -> Grade {
     let right = |found: Option<&FirstDivergence>| {
         found.is_some_and(|found| found.layer == fault.place.layer() && (found.layer.is_some() || found.block == fault.place.block()))
     };
+    // A graph that is not run at all has no divergence; its refusal says which tensor it is about.
+    let names_layer = |caught: &str| {
+        caught.starts_with("refused") && fault.place.layer().is_some_and(|layer| caught.contains(&format!("layers.{layer}.")))
+    };
     match (&scored.caught, way) {
         (None, _) => Grade::Escaped,
         (Some(_), Way::Both) => Grade::Found,
+        (Some(caught), Way::Graph) if names_layer(caught) => Grade::Found,
         (Some(_), Way::Graph) if right(scored.by_name.as_ref()) && right(scored.by_structure.as_ref()) => Grade::Found,
         (Some(_), Way::Graph) => Grade::Misplaced,
     }

@@ -119,7 +119,7 @@ mod tests {
 
     #[test]
     fn plain_runs_come_first_and_every_way_of_running_occurs() {
-        let runs = bisect_runs(&Prompts::builtin(128, 256).unwrap());
+        let runs = bisect_runs(&Prompts::builtin(128, 256, &[]).unwrap());
         assert_eq!((runs[0].kind, runs[0].steps.len()), (RunKind::Prefill, 1));
         assert!(runs[0].steps[0].tokens.len() >= 4);
         assert!(runs.is_sorted_by_key(|run| run.kind));
