@@ -12,6 +12,7 @@ use plansmith_verify::{Candidate, CandidateFacts, CandidateVerdict, FirstDiverge
 use crate::Error;
 use crate::assess::Progress;
 use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::foreign::{cannot, explain_padding, preferred};
 
 /// Who speaks for the source, and how candidates are executed.
 pub(crate) struct Judge<'a> {
@@ -25,7 +26,7 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// A graph on each runtime.
+    /// A graph on each runtime that was asked for, or on the first that can run it.
     pub(crate) fn graph(
         &self,
         graph: &GraphCandidate,
@@ -33,8 +34,16 @@ impl Judge<'_> {
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Vec<CandidateVerdict>, Error> {
         let mut verdicts = Vec::new();
-        for &runtime in runtimes {
-            let mut loaded = load(runtime, graph.source(), self.open)?;
+        let mut unable = Vec::new();
+        let order = if runtimes.is_empty() { preferred(&graph.model) } else { runtimes.to_vec() };
+        for runtime in order {
+            let mut loaded = match load(runtime, graph.source(), self.open) {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    unable.push((runtime, cannot(error, runtimes.is_empty())?));
+                    continue;
+                }
+            };
             let facts = graph_facts(graph, runtime, loaded.facts.compute);
             let what = format!("{} on {runtime}", graph.name);
             let verdict = self.judge(Candidate { session: &mut *loaded.session, facts }, &what, progress);
@@ -45,9 +54,18 @@ impl Judge<'_> {
                     first_divergence: Some(divergence.clone()),
                     ..verdict
                 },
-                _ => verdict,
+                _ => explain_padding(&graph.model, verdict),
             });
+            if runtimes.is_empty() {
+                return Ok(verdicts);
+            }
         }
+        let executed = !verdicts.is_empty();
+        verdicts.extend(unable.into_iter().map(|(runtime, why)| {
+            let facts = graph_facts(graph, runtime, graph.compute());
+            // Nothing was proved where no runtime ran it.
+            if executed { CandidateVerdict::not_executed(facts, why) } else { CandidateVerdict::failed(facts, why) }
+        }));
         Ok(verdicts)
     }
 

@@ -8,8 +8,9 @@ use plansmith_onnx::proto::TensorProto;
 use plansmith_onnx::{ExternalData, ModelProto};
 use plansmith_tensor::DType;
 
-use crate::Error;
-use crate::interface::Interface;
+use crate::interface::{Interface, Reading, listing};
+use crate::open::OpenOptions;
+use crate::{Error, genai};
 
 /// Where a graph comes from.
 #[derive(Debug, Clone, Copy)]
@@ -46,7 +47,7 @@ pub(crate) struct DataFile {
 
 impl<'a> Graph<'a> {
     /// Reads the graph's own bytes and the sizes of its data files; no tensor data is read.
-    pub(crate) fn read(source: GraphSource<'a>) -> Result<Self, Error> {
+    pub(crate) fn read(source: GraphSource<'a>, options: &OpenOptions) -> Result<Self, Error> {
         let (name, model, path, folder) = match source {
             GraphSource::File(path) => {
                 let name = path.display().to_string();
@@ -59,9 +60,16 @@ impl<'a> Graph<'a> {
             }
             GraphSource::Memory { model, folder } => ("the graph in memory".to_owned(), Cow::Borrowed(model), None, folder.to_path_buf()),
         };
-        let signature =
-            plansmith_onnx::signature(&model).map_err(|error| Error::Interface { graph: name.clone(), reason: error.to_string() })?;
-        let interface = Interface::read(signature).map_err(|reason| Error::Interface { graph: name.clone(), reason })?;
+        let unserved = |reason: String, listing: String| Error::Interface { graph: name.clone(), reason, listing };
+        let signature = plansmith_onnx::signature(&model).map_err(|error| unserved(error.to_string(), String::new()))?;
+        let reading = Reading {
+            map: options.names.clone(),
+            model: Some(&model),
+            shape: options.shape.clone().or_else(|| genai::shape_beside(path?)),
+            unpadded: options.unpadded,
+        };
+        let listed = listing(&signature);
+        let interface = Interface::read(signature, &reading).map_err(|reason| unserved(reason, listed))?;
         let files = data_files(&model, &folder, &name)?;
         Ok(Self { name, model, path, files, interface })
     }

@@ -89,9 +89,13 @@ fn a_file_that_is_no_graph() {
 #[test]
 fn an_input_that_nobody_would_feed() {
     let mut model = model();
-    model.graph.as_mut().unwrap().input[0].name = Some("inputs_embeds".to_owned());
+    model.graph.as_mut().unwrap().input[1].name = Some("encoder_hidden_states".to_owned());
+    model.graph.as_mut().unwrap().input[2].name = Some("token_type_ids".to_owned());
     let message = in_memory(&model, &fixture("f32"));
-    assert_eq!(message, "the graph in memory is not a decoder graph that can be driven: input `inputs_embeds` is none that we know");
+    assert_eq!(
+        message,
+        "the graph in memory is not a decoder graph that can be driven: input `encoder_hidden_states` is none that we know"
+    );
 }
 
 #[test]
