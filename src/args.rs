@@ -38,6 +38,7 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 pub(crate) enum Verb {
     /// Run every stage of a pipeline file, into a bundle
     Build(Build),
