@@ -62,7 +62,7 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
-    /// Seeds every fault and counts those that verify finds; writes docs/verify.d/mutants.md
+    /// Seeds every fault and counts those that verify finds; writes docs/mutants.md
     Mutants {
         /// What executes graphs: rten or ort
         #[arg(long, default_value = "rten")]
