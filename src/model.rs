@@ -23,6 +23,14 @@ pub(crate) enum Graph {
     Memory(Box<Source>),
 }
 
+/// Lengths in tokens, prompt and answer together; `None` where the graph does not say.
+pub(crate) struct Lengths {
+    /// What the model was made for, or what `--max-length` said.
+    pub(crate) positions: Option<usize>,
+    /// Beyond it every rotation changes, and with it every key that was cached before.
+    pub(crate) switch: Option<usize>,
+}
+
 impl Model {
     /// Finds out what `path` is.
     pub(crate) fn find(path: &Path) -> Result<Self, Failure> {
@@ -44,6 +52,24 @@ impl Model {
             _ if !path.exists() => Err(Failure::new(format!("{} does not exist", path.display()))),
             _ => Err(Failure::new(format!("{} is neither a folder nor an .onnx file", path.display()))),
         }
+    }
+
+    /// The lengths that it was made for.
+    pub(crate) fn lengths(&self) -> Result<Lengths, Failure> {
+        Ok(match &self.graph {
+            Graph::File(path) => {
+                let properties = plansmith_onnx::load(path)?.metadata_props;
+                let length = |key: &str| {
+                    let found = properties.iter().find(|entry| entry.key() == format!("plansmith.{key}"));
+                    found.and_then(|entry| entry.value().parse().ok())
+                };
+                Lengths { positions: length("max_length").or_else(|| length("max_positions")), switch: length("switch_length") }
+            }
+            Graph::Memory(source) => {
+                let spec = &source.loaded.spec;
+                Lengths { positions: Some(spec.max_positions as usize), switch: spec.switch_length().map(|length| length as usize) }
+            }
+        })
     }
 
     /// Opens it on `runtime`.

@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 #[derive(Deserialize)]
 struct Expected {
-    family: Option<String>,
     verdict: String,
     #[serde(default)]
     names: Vec<String>,
@@ -86,8 +85,39 @@ fn exported(name: &str, flags: &[&str]) -> (tempfile::TempDir, String) {
 }
 
 /// One case for each thing that the forms treat apart: grouped heads, biases, windows, head norms, a scaled rotation.
-const FORMS: [&str; 6] =
-    ["llama3_rope", "llama_attention_bias", "made_qwen2_window", "made_qwen3_qk_norm", "made_qwen3_window", "left_pad_batch"];
+const FORMS: [&str; 31] = [
+    "llama3_rope",
+    "llama_attention_bias",
+    "made_qwen2_window",
+    "made_qwen3_qk_norm",
+    "made_qwen3_window",
+    "left_pad_batch",
+    "gemma2_softcap_scalar",
+    "gemma3_two_thetas",
+    "gpt2_extra_buffers_noprefix",
+    "granite_multipliers",
+    "longrope_long_prompt",
+    "neox_interleaved_qkv",
+    "olmo2_postnorm_qk",
+    "smollm3_nope",
+    "made_cohere_qk_norm",
+    "made_nemotron_partial",
+    "made_glm_partial",
+    "made_stablelm_parallel",
+    "made_modernbert_decoder_thetas",
+    "made_nanochat_cap",
+    "made_granite_swa_sinks",
+    "made_bloom_six_heads",
+    "made_mpt_clip",
+    "made_opt_post_norm",
+    "made_gptj_rotary_dim",
+    "made_codegen_blocks",
+    "made_falcon_40b",
+    "made_xglm_scaled",
+    "made_apertus_xielu",
+    "made_ministral3_query_scale",
+    "made_bitnet_norms",
+];
 
 fn forms_agree(runtime: &str) {
     for name in FORMS {

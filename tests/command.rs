@@ -15,8 +15,12 @@ fn an_error_names_both_sides_and_the_next_step() {
 
     hint: config.json belongs to another checkpoint, or a size in it was edited
     ");
-    let run = plansmith(&["export", "testdata/cases/gpt2_extra_buffers_noprefix", "-o", "/nonexistent"]).exits(2);
-    assert!(run.stderr.contains("`gpt2`") || run.stderr.contains("model_type"), "{}", run.stderr);
+    let run = plansmith(&["export", "testdata/cases/unsupported_family", "-o", "/nonexistent"]).exits(2);
+    insta::assert_snapshot!(run.stderr, @r"
+    error: model_type `mamba` is not supported
+
+    hint: `plansmith families` lists what is supported
+    ");
 }
 
 #[test]

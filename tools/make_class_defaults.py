@@ -2,8 +2,9 @@
 
     python tools/make_class_defaults.py
 
-The families are those of crates/families/src. A class is built on the meta device from its own defaults, with fewer layers and what it cannot do without
-(`given`). Of it the file holds the config (`to_dict`), names and shapes of the tensors as `save_pretrained` stores them, and facts:
+The families are those of crates/families/src. A class is built on the meta device from its own defaults, with fewer layers and what it
+cannot do without (`given`), and from a few variants. Of each the file holds the config (`to_dict`; of a variant, what differs from
+the default), names and shapes of the tensors as `save_pretrained` stores them (with N for the layer, and the layers), and facts:
 
 - `attention`, for each layer: what reaches the attention function. Heads, key heads, width, scale, soft cap, the window that
   the mask leaves a far query, whether there are sinks, and which of `ropes` turned the query (null: none). Of classes that
@@ -46,6 +47,113 @@ GIVEN = {
     "nemotron": {"num_hidden_layers": 2, "num_key_value_heads": 48},
     "smollm3": {"num_hidden_layers": 4},
 }
+FULL, SLIDING = "full_attention", "sliding_attention"
+TWO = {"num_hidden_layers": 2}
+# Options away from their defaults, several at once; what tells layers apart is set so that it does in two or three layers.
+VARIANTS = {
+    "apertus": [TWO | {"hidden_act": "gelu", "attention_bias": True, "head_dim": 40, "rms_norm_eps": 0.003}],
+    "apertus1p5_text": [TWO | {"attention_bias": True, "num_key_value_heads": 4, "tie_word_embeddings": True}],
+    "arcee": [TWO | {"attention_bias": True, "mlp_bias": True, "head_dim": 32, "tie_word_embeddings": True}],
+    "biogpt": [TWO | {"scale_embedding": False, "hidden_act": "relu", "tie_word_embeddings": False}],
+    "bitnet": [TWO | {"attention_bias": True, "rms_norm_eps": 0.003}],
+    "bloom": [{"n_layer": 2, "hidden_size": 60, "n_head": 6, "apply_residual_connection_post_layernorm": True, "layer_norm_epsilon": 0.003}],
+    "codegen": [{"n_layer": 2, "rotary_dim": 32, "n_inner": 100, "activation_function": "relu", "layer_norm_epsilon": 0.003}],
+    "cohere": [TWO | {"use_qk_norm": True, "num_key_value_heads": 8, "logit_scale": 0.3, "attention_bias": True, "layer_norm_eps": 0.003}],
+    "cohere2": [{"num_hidden_layers": 3, "layer_types": [FULL, SLIDING, FULL], "sliding_window": 33, "logit_scale": 0.3}],
+    "cohere_compass_text": [
+        {"num_hidden_layers": 2, "layer_types": [SLIDING, FULL], "sliding_window": 33, "logit_scale": 0.3, "num_key_value_heads": 4,
+         "rope_parameters": {SLIDING: None, FULL: {"rope_type": "linear", "factor": 2.0, "rope_theta": 900.0}}},
+    ],
+    "ctrl": [{"n_layer": 2, "dff": 100, "layer_norm_epsilon": 0.003, "tie_word_embeddings": False}],
+    "cwm": [{"num_hidden_layers": 2, "layer_types": [SLIDING, FULL], "sliding_window": 33, "mlp_bias": True}],
+    "emu3": [{"text_config": TWO | {"attention_bias": True, "mlp_bias": True, "rope_parameters": {"rope_type": "default", "rope_theta": 900.0}}}],
+    "ernie4_5": [TWO | {"use_bias": True, "head_dim": 32, "tie_word_embeddings": False}],
+    "exaone": [TWO | {"rms_norm_eps": 0.003, "hidden_act": "gelu", "attention_bias": True, "mlp_bias": True}],
+    "exaone4": [
+        {"num_hidden_layers": 3, "layer_types": [FULL, SLIDING, FULL], "sliding_window": 33},
+        {"num_hidden_layers": 3, "layer_types": [FULL, FULL, FULL], "sliding_window": None},
+        {"num_hidden_layers": 4, "sliding_window_pattern": 2},
+    ],
+    "falcon": [
+        TWO | {"hidden_size": 4096, "num_attention_heads": 64, "new_decoder_architecture": True, "num_kv_heads": 8, "bias": True},
+        TWO | {"hidden_size": 4096, "num_attention_heads": 64, "new_decoder_architecture": True, "num_kv_heads": 8, "num_ln_in_parallel_attn": 1},
+        TWO | {"multi_query": False, "parallel_attn": False, "activation": "relu", "ffn_hidden_size": 100, "tie_word_embeddings": False},
+    ],
+    "gemma": [TWO | {"hidden_act": "gelu", "attention_bias": True, "num_key_value_heads": 2, "rms_norm_eps": 0.003}],
+    "gemma2": [
+        {"num_hidden_layers": 3, "query_pre_attn_scalar": 144, "attn_logit_softcapping": 7.5, "final_logit_softcapping": 11.0, "sliding_window": 33},
+        {"num_hidden_layers": 3, "layer_types": [FULL, FULL, SLIDING], "attn_logit_softcapping": None, "final_logit_softcapping": None},
+    ],
+    "gemma3_text": [
+        {"num_hidden_layers": 3, "layer_types": [FULL, SLIDING, FULL], "query_pre_attn_scalar": 144, "final_logit_softcapping": 11.0, "sliding_window": 33},
+        {"num_hidden_layers": 4, "sliding_window_pattern": 2, "attention_bias": True, "hidden_activation": "silu"},
+    ],
+    "glm": [TWO | {"attention_bias": False, "head_dim": 32, "rms_norm_eps": 0.003}],
+    "glm4": [TWO | {"attention_bias": False, "num_key_value_heads": 8, "tie_word_embeddings": True}],
+    "gpt2": [
+        {"n_layer": 3, "scale_attn_by_inverse_layer_idx": True, "n_inner": 100, "activation_function": "relu", "layer_norm_epsilon": 0.003},
+        {"n_layer": 2, "scale_attn_weights": False, "tie_word_embeddings": False},
+    ],
+    "gpt_bigcode": [{"n_layer": 2, "multi_query": False, "scale_attn_weights": False, "n_inner": 100}],
+    "gpt_neo": [
+        {"num_layers": 3, "attention_types": [[["local", "global"], 1], [["local"], 1]], "window_size": 33, "intermediate_size": 100},
+    ],
+    "gpt_neox": [TWO | {"use_parallel_residual": False, "attention_bias": False, "rotary_pct": 0.5, "layer_norm_eps": 0.003}],
+    "gpt_neox_japanese": [TWO | {"intermediate_multiple_size": 3, "rotary_pct": 0.5, "hidden_act": "relu", "layer_norm_eps": 0.003}],
+    "gptj": [{"n_layer": 2, "rotary_dim": 32, "n_inner": 100, "activation_function": "relu", "layer_norm_epsilon": 0.003}],
+    "granite": [
+        TWO | {"embedding_multiplier": 12.0, "attention_multiplier": 0.015, "residual_multiplier": 0.22, "logits_scaling": 8.0, "mlp_bias": True},
+    ],
+    "granite_swa": [
+        {"num_hidden_layers": 3, "layer_types": [SLIDING, FULL, SLIDING], "layer_rope_theta": [900.0, 0, 5000.0], "sliding_window": 33,
+         "embedding_multiplier": 12.0, "attention_multiplier": 0.015, "residual_multiplier": 0.22, "logits_scaling": 8.0},
+    ],
+    "helium": [TWO | {"num_key_value_heads": 5, "rms_norm_eps": 0.003, "attention_bias": True, "mlp_bias": True}],
+    "hunyuan_v1_dense": [TWO | {"head_dim": 32, "num_key_value_heads": 8, "attention_bias": True}],
+    "hyperclovax": [
+        TWO | {"embedding_multiplier": 12.0, "attention_multiplier": 0.015, "residual_multiplier": 0.22, "logits_scaling": 0.3, "use_post_norm": False},
+    ],
+    "internlm3": [TWO | {"attention_bias": True, "mlp_bias": True, "head_dim": None}],
+    "iquestcoder": [TWO | {"head_dim": None, "hidden_act": "gelu", "tie_word_embeddings": True}],
+    "jais2": [TWO | {"attention_bias": False, "mlp_bias": False, "head_dim": 32, "layer_norm_eps": 0.003}],
+    "llama": [TWO | {"attention_bias": True, "mlp_bias": True, "head_dim": 32, "num_key_value_heads": 8, "hidden_act": "gelu", "rms_norm_eps": 0.003}],
+    "ministral": [{"num_hidden_layers": 3, "head_dim": 32, "layer_types": [FULL, SLIDING, FULL], "sliding_window": 33}],
+    "ministral3": [TWO | {"sliding_window": 33, "head_dim": 32}],
+    "mistral": [TWO | {"sliding_window": None, "head_dim": 32}, TWO | {"sliding_window": 33, "rms_norm_eps": 0.003}],
+    "modernbert-decoder": [
+        TWO | {"norm_bias": True, "attention_bias": True, "mlp_bias": True, "decoder_bias": False, "classifier_bias": True, "norm_eps": 0.003},
+        {"num_hidden_layers": 5, "global_attn_every_n_layers": 2, "local_attention": 66, "tie_word_embeddings": False},
+    ],
+    "mpt": [{"n_layers": 2, "n_heads": 6, "d_model": 96, "attn_config": {"softmax_scale": 0.3, "clip_qkv": 2.0}, "layer_norm_epsilon": 0.003}],
+    "nanochat": [TWO | {"final_logit_softcapping": 7.5, "attention_bias": True, "num_key_value_heads": 2}],
+    "nemotron": [TWO | {"num_key_value_heads": 8, "mlp_bias": True, "attention_bias": True, "norm_eps": 0.003}],
+    "olmo": [TWO | {"clip_qkv": 2.0, "attention_bias": True, "num_key_value_heads": 4}],
+    "olmo2": [TWO | {"attention_bias": True, "num_key_value_heads": 4, "rms_norm_eps": 0.003}],
+    "olmo3": [{"num_hidden_layers": 3, "layer_types": [FULL, SLIDING, FULL], "sliding_window": 33, "attention_bias": True}],
+    "openai-gpt": [{"n_layer": 2, "afn": "relu", "layer_norm_epsilon": 0.003, "tie_word_embeddings": False}],
+    "opt": [
+        TWO | {"do_layer_norm_before": False, "word_embed_proj_dim": 100, "activation_function": "gelu"},
+        TWO | {"enable_bias": False, "layer_norm_elementwise_affine": False, "tie_word_embeddings": False},
+        TWO | {"_remove_final_layer_norm": True},
+    ],
+    "persimmon": [TWO | {"qk_layernorm": False, "hidden_act": "relu", "layer_norm_eps": 0.003}],
+    "phi": [TWO | {"qk_layernorm": True, "num_key_value_heads": 4, "layer_norm_eps": 0.003}],
+    "phi3": [TWO | {"sliding_window": 33, "num_key_value_heads": 4, "rms_norm_eps": 0.003}],
+    "qwen2": [{"num_hidden_layers": 3, "use_sliding_window": True, "max_window_layers": 1, "sliding_window": 33, "num_key_value_heads": 4}],
+    "qwen3": [{"num_hidden_layers": 3, "use_sliding_window": True, "layer_types": [FULL, SLIDING, FULL], "sliding_window": 33, "attention_bias": True}],
+    "seed_oss": [TWO | {"attention_bias": False, "attention_out_bias": True, "mlp_bias": True, "head_dim": None, "hidden_size": 8000}],
+    "smollm3": [
+        {"num_hidden_layers": 3, "no_rope_layers": [1, 0, 1], "use_sliding_window": True, "sliding_window": 33, "attention_bias": True},
+        {"num_hidden_layers": 4, "no_rope_layer_interval": 2, "mlp_bias": True, "tie_word_embeddings": False},
+    ],
+    "stablelm": [
+        TWO | {"use_parallel_residual": True, "qk_layernorm": True, "num_attention_heads": 4, "num_key_value_heads": 2, "layer_norm_eps": 0.003},
+        TWO | {"use_qkv_bias": True, "tie_word_embeddings": True},
+    ],
+    "starcoder2": [TWO | {"sliding_window": 33, "use_bias": False, "norm_epsilon": 0.003}],
+    "vaultgemma": [{"num_hidden_layers": 3, "query_pre_attn_scalar": 144, "attn_logit_softcapping": 7.5, "sliding_window": 33}],
+    "xglm": [{"num_layers": 2, "scale_embedding": False, "activation_function": "relu", "ffn_dim": 100}],
+}
 FAR = 20_000
 SCALARS = ("embed_scale", "scalar_embed_scale", "embedding_multiplier", "residual_multiplier", "logit_scale", "logits_scaling")
 
@@ -78,6 +186,16 @@ def stored(model):
         tensors.pop(name, None)
     tensors = remove_tied_weights_from_state_dict(tensors, model)
     return {name: list(tensor.shape) for name, tensor in revert_weight_conversion(model, tensors).items()}
+
+
+def by_layer(tensors):
+    """Name with N for the layer, shape, and the layers that have it; or name and shape alone."""
+    found = {}
+    for name, shape in tensors.items():
+        layer = re.search(r"\.(\d+)\.", name)
+        key = (re.sub(r"\.\d+\.", ".N.", name, count=1), tuple(shape))
+        found.setdefault(key, []).extend([int(layer[1])] if layer else [])
+    return [[name, shape, layers] if layers else [name, shape] for (name, shape), layers in found.items()]
 
 
 class Recorder:
@@ -227,11 +345,11 @@ def number(value):
     return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
-def entry(model_type):
+def entry(model_type, variant=None):
     class_ = CONFIG_MAPPING[model_type]
-    keys = given(model_type, class_().to_dict())
+    keys = variant or given(model_type, class_().to_dict())
     fails = None
-    if model_type in GIVEN:
+    if model_type in GIVEN and variant is None:
         layers = {key: value for key, value in keys.items() if key in LAYER_KEYS}
         try:
             build(model_type, layers)
@@ -243,8 +361,8 @@ def entry(model_type):
     written = {key: value for key, value in config.to_dict().items() if key not in NOT_WRITTEN}
     buffers = {name for name, _ in model.named_buffers()} & tensors.keys()
     return {
-        "model_type": model_type, "architecture": type(model).__name__, "given": keys, "fails_without": fails, "config": written,
-        "facts": facts(model, tensors), "buffers": sorted(buffers), "tensors": [[name, shape] for name, shape in tensors.items()],
+        "model_type": model_type, "variant": variant is not None, "architecture": type(model).__name__, "given": keys, "fails_without": fails, "config": written,
+        "facts": facts(model, tensors), "buffers": sorted(buffers), "tensors": by_layer(tensors),
     }
 
 
@@ -253,7 +371,12 @@ def main():
     lines = []
     for model_type in families():
         try:
-            lines.append(json.dumps(entry(model_type)))
+            default = entry(model_type)
+            variants = [entry(model_type, variant) for variant in VARIANTS.get(model_type, ())]
+            for variant in variants:
+                assert variant["config"].keys() >= default["config"].keys()
+                variant["config"] = {key: value for key, value in variant["config"].items() if key not in default["config"] or value != default["config"][key]}
+            lines.extend(json.dumps(one, separators=(",", ":")) for one in [default, *variants])
         except Exception:
             print(model_type, file=sys.stderr)
             raise

@@ -163,6 +163,7 @@ def partial_configs():
         yield f"partial_{family}_odd_one", family, 16, {"rotary_pct": 0.1}
         yield f"partial_{family}_odd_v5", family, 40, {"rope_parameters": {"rope_type": "default", "rope_theta": 9000.0, PARTIAL: 0.125}}
         yield f"partial_{family}_odd_yarn", family, 24, {"rotary_pct": 0.3, "rope_scaling": {"type": "yarn", "factor": 4.0, ORIGINAL: 512}}
+        yield f"partial_{family}_three_yarn", family, 24, {"rotary_pct": 0.125, "rope_scaling": {"type": "yarn", "factor": 4.0, ORIGINAL: 512}}
         yield f"partial_{family}_odd_linear", family, 24, {"rotary_pct": 0.3, "rope_scaling": {"type": "linear", "factor": 4.0}}
 
 
@@ -195,6 +196,11 @@ def nested_configs():
     }
     yield "gemma3_text_v4_local", "gemma3_text", 64, {**layers, "rope_local_base_freq": 12000.0}
     yield "gemma3_text_v4_null", "gemma3_text", 64, {**layers, "rope_theta": 70000.0, "rope_scaling": None}
+    for name, parameters in {
+        "flat": other, "flat_yarn": {"rope_type": "yarn", "factor": 8.0, ORIGINAL: 512, "rope_theta": 9000.0}, "full": {FULL: linear},
+        "sliding": {SLIDING: yarn}, "flat_beside": {FULL: plain, SLIDING: linear, "rope_theta": 5.0},
+    }.items():
+        yield f"olmo3_{name}", "olmo3", 64, {**layers, "rope_parameters": parameters}
     yield "olmo3_v4", "olmo3", 64, {**layers, "rope_theta": 500000.0, "rope_scaling": {key: value for key, value in yarn.items() if key != "rope_theta"}}
     yield "olmo3_v4_theta", "olmo3", 64, {**layers, "rope_theta": 70000.0}
     yield "olmo3_v4_null", "olmo3", 64, {**layers, "rope_scaling": None}

@@ -84,7 +84,7 @@ CASES = [
     *[case(op, "bool[1,1,seq,total]", "bool[batch,1,1,total]") for op in ["And", "Or"]],
     case("Not", "bool[batch,4]"),
     case("Where", "bool[batch,1,seq,total]", "f32[]", "f32[1,9,1,1]"),
-    *[case(op, "bf16[batch,seq,64]") for op in ["Neg", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Erf", "Exp", "Relu", "Softplus", "Gelu", "Cos", "Sin"]],
+    *[case(op, "bf16[batch,seq,64]") for op in ["Neg", "Sqrt", "Reciprocal", "Sigmoid", "Tanh", "Erf", "Exp", "Log", "Floor", "Relu", "Softplus", "Gelu", "Cos", "Sin"]],
     case("Softmax", "f32[batch,9,seq,total]", axis=-1),
     case("Cast", "bf16[vocab,64]", to=TensorProto.FLOAT),
     case("ReduceMean", "f32[batch,seq,64]", [-1], keepdims=1),
@@ -124,6 +124,7 @@ CASES = [
     case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[512,32]", "f32[512,32]", "i64[batch,seq]"),
     case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[batch,seq,32]", "f32[batch,seq,32]"),
     case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[512,8]", "f32[512,8]", "i64[batch,seq]", rotary_embedding_dim=16, interleaved=1),
+    case("RotaryEmbedding", "f32[batch,9,seq,64]", "f32[batch,seq,8]", "f32[batch,seq,8]", rotary_embedding_dim=16, interleaved=1),
     case("Attention", "f16[batch,9,seq,64]", "f16[batch,3,total,64]", "f16[batch,3,total,32]", "bool[batch,1,seq,total]", scale=0.125),
     case("TensorScatter", "f32[batch,3,2048,64]", "f32[batch,3,seq,64]", "i64[batch]", opset=24, axis=-2),
 ]

@@ -137,7 +137,9 @@ fn gguf(path: &Path) -> Result<Report, Failure> {
 
 fn onnx(path: &Path) -> Result<Report, Failure> {
     let model = plansmith_onnx::load(path)?;
-    let signature = plansmith_onnx::signature(&model)?;
+    let in_file = |error: plansmith_onnx::Error| plansmith_onnx::Error::InFile { path: path.to_owned(), problem: Box::new(error) };
+    plansmith_onnx::validate(&model).map_err(in_file)?;
+    let signature = plansmith_onnx::signature(&model).map_err(in_file)?;
     let mut operators = BTreeMap::<&str, usize>::new();
     for node in model.graph.iter().flat_map(|graph| &graph.node) {
         *operators.entry(node.op_type()).or_default() += 1;
@@ -156,7 +158,7 @@ fn onnx(path: &Path) -> Result<Report, Failure> {
     let (inputs, outputs): (Vec<_>, Vec<_>) = (signature.inputs.iter().map(show).collect(), signature.outputs.iter().map(show).collect());
     lines.extend(inputs.iter().map(|(name, shape)| format!("  input  {name}: {shape}")));
     lines.extend(outputs.iter().map(|(name, shape)| format!("  output {name}: {shape}")));
-    let files: Vec<String> = plansmith_onnx::external_files(&model)?.into_iter().collect();
+    let files: Vec<String> = plansmith_onnx::external_files(&model).map_err(in_file)?;
     lines.extend(files.iter().map(|file| format!("  external data in {file}")));
     let metadata: BTreeMap<&str, &str> = model.metadata_props.iter().map(|entry| (entry.key(), entry.value())).collect();
     lines.extend(metadata.iter().map(|(key, value)| format!("  {key} = {value}")));

@@ -19,10 +19,12 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
     if ids.is_empty() {
         return Err(Failure::new("the prompt has no tokens").hint("give a longer --prompt"));
     }
+    let lengths = model.lengths()?;
     let mut loaded = model.load(runtime, &open_options(&args.tools))?;
     let prompt_length = ids.len();
     let mut shown = text.decode(&ids)?.len();
 
+    let mut told = false;
     let mut next = step(&mut *loaded.session, &ids)?;
     for _ in 0..args.max_tokens {
         if text.eos.contains(&next) {
@@ -42,7 +44,17 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         if ids.len() - prompt_length == args.max_tokens {
             break;
         }
-        next = step(&mut *loaded.session, &[next])?;
+        if let Some(positions) = lengths.positions.filter(|&positions| !told && ids.len() > positions) {
+            told = true;
+            output.note(format!("the sequence is now longer than the {positions} tokens that the graph was made for"));
+        }
+        next = if lengths.switch == Some(ids.len() - 1) {
+            output.note(format!("rotations change beyond {} tokens: the cache is filled anew", ids.len() - 1));
+            loaded.session.reset(1)?;
+            step(&mut *loaded.session, &ids)?
+        } else {
+            step(&mut *loaded.session, &[next])?
+        };
     }
     output.write("\n")?;
     Ok(Outcome::Done)

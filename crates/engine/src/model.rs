@@ -3,10 +3,9 @@
 //! TensorRT's parser takes an empty or random file for a network without outputs, and does not always say that external data is
 //! missing or short. So this looks first.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_onnx::ExternalData;
+use plansmith_onnx::Links;
 use plansmith_onnx::proto::NodeProto;
 use plansmith_tensor::Signature;
 
@@ -23,15 +22,20 @@ pub struct ModelFacts {
     pub data: Vec<String>,
 }
 
-/// Reads the graph and checks that its external data is there and long enough. No payload is read.
+/// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
 ///
 /// # Errors
-/// [`Error::Model`]: the file is empty, has no output, uses what TensorRT drops in silence, or a tensor lies beyond the end of its data file or in one that is missing.
+/// [`Error::Model`]: the file is empty, has no output, uses what TensorRT drops in silence, or is refused by [`plansmith_onnx::validate`] or
+/// [`plansmith_onnx::data_files`].
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let path = plansmith_files::canonicalize(path)?;
     let refuse = |reason: String| Error::Model { path: path.clone(), reason };
-    let foreign = |source: plansmith_onnx::Error| Error::Onnx { path: path.clone(), source: Box::new(source) };
+    let foreign = |source: plansmith_onnx::Error| match source {
+        plansmith_onnx::Error::File(error) => Error::File(error),
+        plansmith_onnx::Error::InFile { problem, .. } => Error::Onnx { path: path.clone(), source: problem },
+        other => Error::Onnx { path: path.clone(), source: Box::new(other) },
+    };
     if plansmith_files::metadata(&path)?.len() == 0 {
         return Err(refuse("the file is empty".to_owned()));
     }
@@ -45,39 +49,12 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         return Err(refuse(format!("node `{name}` (Attention) has nonpad_kv_seqlen, which TensorRT drops in silence; use a mask")));
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
-    let mut sizes = BTreeMap::new();
-    for tensor in plansmith_onnx::tensors(&model) {
-        let Some(data) = ExternalData::of(tensor).map_err(foreign)? else { continue };
-        let name = tensor.name();
-        let size = match sizes.get(&data.location) {
-            Some(size) => *size,
-            None => {
-                let file = folder.join(&data.location);
-                if !plansmith_files::is_file(&file) {
-                    return Err(refuse(format!("the data file `{}` of tensor `{name}` is missing", file.display())));
-                }
-                let size = plansmith_files::metadata(&file)?.len();
-                sizes.insert(data.location.clone(), size);
-                size
-            }
-        };
-        let end = data.offset.saturating_add(data.length.unwrap_or(0));
-        if end > size {
-            return Err(refuse(format!(
-                "tensor `{name}` ends at byte {end} of the data file `{}`, which has {size}: the file is cut short",
-                data.location
-            )));
-        }
-        let dims = tensor.dims.iter().map(|&dim| u64::try_from(dim)).collect::<Result<Vec<_>, _>>();
-        let dims = dims.map_err(|_| refuse(format!("tensor `{name}` has the shape {:?}", tensor.dims)))?;
-        let needed = plansmith_onnx::dtype(tensor.data_type()).and_then(|dtype| dtype.tensor_bytes(&dims));
-        if let (Some(needed), Some(length)) = (needed, data.length)
-            && needed != length
-        {
-            return Err(refuse(format!("tensor `{name}` of shape {dims:?} needs {needed} bytes; its external data has {length}")));
-        }
-    }
-    Ok(ModelFacts { signature, data: sizes.into_keys().collect(), path })
+    let files = plansmith_onnx::validate(&model).and_then(|()| plansmith_onnx::data_files(&model, folder, Links::BesideTheModel(&path)));
+    let files = files.map_err(|error| match error {
+        plansmith_onnx::Error::File(error) => Error::File(error),
+        other => refuse(other.to_string()),
+    })?;
+    Ok(ModelFacts { signature, data: files.into_keys().collect(), path })
 }
 
 /// Input 6 of Attention since opset 24.

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "ApertusForCausalLM",
     prefix: "model.",
     summary: "Apertus 8B and 70B",
+    refuses: &["qk_norm false", "post_norm true"],
     irrelevant: &[],
     read,
 };

@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Apertus1p5TextForCausalLM",
     prefix: "model.",
     summary: "Apertus 1.5, text only",
+    refuses: &["output_vocab_size other than vocab_size"],
     irrelevant: &[],
     read,
 };

@@ -8,8 +8,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "arcee", architecture: "ArceeForCausalLM", prefix: "model.", summary: "AFM 4.5B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "arcee",
+    architecture: "ArceeForCausalLM",
+    prefix: "model.",
+    summary: "AFM 4.5B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 32_000,

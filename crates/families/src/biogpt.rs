@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "biogpt.",
     summary: "BioGPT and BioGPT-Large",
     // Its norms have PyTorch's epsilon whatever the key says.
+    refuses: &[],
     irrelevant: &["layer_norm_eps"],
     read,
 };

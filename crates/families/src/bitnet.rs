@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "BitNetForCausalLM",
     prefix: "model.",
     summary: "BitNet b1.58 without its quantisation",
+    refuses: &["quantization_config, which all published checkpoints have"],
     irrelevant: &[],
     read,
 };

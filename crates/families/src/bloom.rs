@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "BloomForCausalLM",
     prefix: "transformer.",
     summary: "BLOOM and BLOOMZ, 560M to 176B",
+    refuses: &["slow_but_exact with pretraining_tp above 1"],
     irrelevant: &[
         "attention_softmax_in_fp32",
         "bias_dropout_fusion",

@@ -13,7 +13,8 @@ pub(crate) const FAMILY: Family = Family {
     model_type: "codegen",
     architecture: "CodeGenForCausalLM",
     prefix: "transformer.",
-    summary: "CodeGen, Moss-moon 16B's base",
+    summary: "CodeGen, 350M to 16B",
+    refuses: &[],
     irrelevant: gptj::FAMILY.irrelevant,
     read,
 };

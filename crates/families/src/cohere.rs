@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "CohereForCausalLM",
     prefix: "model.",
     summary: "Command R, Command R+, Aya 23",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

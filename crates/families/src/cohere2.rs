@@ -15,7 +15,8 @@ pub(crate) const FAMILY: Family = Family {
     model_type: "cohere2",
     architecture: "Cohere2ForCausalLM",
     prefix: "model.",
-    summary: "Command R7B, Command A, Aya Expanse 2",
+    summary: "Command R7B and Command A",
+    refuses: &[],
     irrelevant: &[
         "cache_implementation",
         "layer_switch",

@@ -17,6 +17,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "CohereCompassForCausalLM",
     prefix: "model.",
     summary: "Cohere Compass, the text model alone",
+    refuses: &["rotations that are not by layer type"],
     irrelevant: &["pooling", "sliding_window_pattern"],
     read,
 };

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "CTRLLMHeadModel",
     prefix: "transformer.",
     summary: "CTRL",
+    refuses: &[],
     irrelevant: &["from_tf", "n_ctx"],
     read,
 };

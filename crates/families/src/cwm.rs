@@ -10,8 +10,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors, windows};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "cwm", architecture: "CwmForCausalLM", prefix: "model.", summary: "Code World Model 32B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "cwm",
+    architecture: "CwmForCausalLM",
+    prefix: "model.",
+    summary: "Code World Model 32B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 128_256,

@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Emu3ForCausalLM",
     prefix: "model.",
     summary: "Emu3, text only",
+    refuses: &[],
     irrelevant: &["image_token_id", "tie_word_embeddings", "vocabulary_map", "vq_config"],
     read,
 };

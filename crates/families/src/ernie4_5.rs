@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "model.",
     summary: "ERNIE 4.5 0.3B, dense",
     // The published checkpoints bring code of their own for the class that transformers has.
+    refuses: &[],
     irrelevant: &["auto_map"],
     read,
 };

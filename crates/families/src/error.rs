@@ -11,8 +11,8 @@ pub enum Error {
     UnknownFamily {
         /// As in the config.
         model_type: String,
-        /// Supported name that is most alike.
-        nearest: &'static str,
+        /// Supported names that are alike, most alike first; a few or none.
+        nearest: Vec<&'static str>,
     },
     /// The family is known, but the architecture is not its causal language model.
     #[error("architecture `{found}` of model_type `{model_type}` is not supported (supported: {supported})")]
@@ -89,12 +89,11 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Error::NotAConfig(_) => "give the folder of a checkpoint as transformers saves it: config.json beside *.safetensors".into(),
-            Error::UnknownFamily { nearest, .. } => {
-                format!(
-                    "the nearest supported model_type is `{nearest}`, but a look-alike is never assumed; supported: {}",
-                    crate::registry::names()
-                )
-            }
+            Error::UnknownFamily { nearest, .. } if nearest.is_empty() => "`plansmith families` lists what is supported".into(),
+            Error::UnknownFamily { nearest, .. } => format!(
+                "a look-alike is never assumed; supported names like it: `{}`; `plansmith families` lists all",
+                nearest.join("`, `")
+            ),
             Error::Architecture { supported, .. } => format!("export a checkpoint saved from {supported}"),
             Error::Key { .. } => "correct config.json, or re-save the checkpoint with transformers".into(),
             Error::UnknownKey { nearest, key, .. } => match nearest {

@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "LlamaForCausalLM",
     prefix: "model.",
     summary: "EXAONE 3.0, 3.5 and Deep",
+    refuses: &[],
     irrelevant: &["auto_map"],
     read,
 };

@@ -17,6 +17,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "model.",
     summary: "EXAONE 4.0 1.2B and 32B",
     // Of no effect beside `layer_types`.
+    refuses: &["no layer_types where there is no window"],
     irrelevant: &["sliding_window_pattern"],
     read,
 };

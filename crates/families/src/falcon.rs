@@ -17,7 +17,8 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "FalconForCausalLM",
     prefix: "transformer.",
     summary: "Falcon 7B, 40B, 180B and Falcon 2 11B",
-    irrelevant: &["apply_residual_connection_post_layernorm", "ff_factor"],
+    refuses: &["alibi"],
+    irrelevant: &["apply_residual_connection_post_layernorm", "auto_map", "ff_factor"],
     read,
 };
 

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GemmaForCausalLM",
     prefix: "model.",
     summary: "Gemma 1, CodeGemma",
+    refuses: &["use_bidirectional_attention"],
     irrelevant: &[],
     read,
 };

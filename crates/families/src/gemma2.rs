@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Gemma2ForCausalLM",
     prefix: "model.",
     summary: "Gemma 2",
+    refuses: &["use_bidirectional_attention"],
     irrelevant: &["hidden_act", "sliding_window_size"],
     read,
 };

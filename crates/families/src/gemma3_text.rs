@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Gemma3ForCausalLM",
     prefix: "model.",
     summary: "Gemma 3 270M and 1B, and the text part of larger ones",
+    refuses: &["rope_parameters that are not by layer type", "use_bidirectional_attention"],
     irrelevant: &["_sliding_window_pattern", "attn_logit_softcapping", "hidden_act"],
     read,
 };

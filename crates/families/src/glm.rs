@@ -9,8 +9,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Pairing, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "glm", architecture: "GlmForCausalLM", prefix: "model.", summary: "GLM-4 9B, GLM-Edge", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "glm",
+    architecture: "GlmForCausalLM",
+    prefix: "model.",
+    summary: "GLM-4 9B, GLM-Edge",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 151_552,

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Glm4ForCausalLM",
     prefix: "model.",
     summary: "GLM-4-0414 and GLM-Z1, 9B and 32B",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GPT2LMHeadModel",
     prefix: "transformer.",
     summary: "GPT-2, DistilGPT2, DialoGPT, Cerebras-GPT",
+    refuses: &["add_cross_attention"],
     // The last computes the same in another order.
     irrelevant: &["n_ctx", "n_special", "predict_special_tokens", "reorder_and_upcast_attn"],
     read,

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GPTBigCodeForCausalLM",
     prefix: "transformer.",
     summary: "SantaCoder, StarCoder, StarCoderBase",
+    refuses: &[],
     irrelevant: &[
         "attention_softmax_in_fp32",
         "inference_runner",

@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GPTNeoForCausalLM",
     prefix: "transformer.",
     summary: "GPT-Neo 125M, 1.3B, 2.7B; TinyStories",
+    refuses: &["attention_layers that contradict attention_types"],
     irrelevant: &[],
     read,
 };

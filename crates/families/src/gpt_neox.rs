@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "gpt_neox.",
     summary: "GPT-NeoX 20B, Pythia, Dolly 2, RedPajama-INCITE, StableLM alpha",
     // Its rotation follows `rotary_emb_base` and `rotary_pct` alone.
+    refuses: &[],
     irrelevant: &["partial_rotary_factor", "rope_theta"],
     read,
 };

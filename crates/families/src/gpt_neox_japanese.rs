@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GPTNeoXJapaneseForCausalLM",
     prefix: "gpt_neox_japanese.",
     summary: "GPT-NeoX Japanese 2.7B",
+    refuses: &[],
     irrelevant: gpt_neox::FAMILY.irrelevant,
     read,
 };

@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "transformer.",
     summary: "GPT-J 6B and its descendants",
     // The last two are written by old versions; the class always rotates and always scales.
+    refuses: &[],
     irrelevant: &["n_ctx", "rotary", "scale_attn_weights"],
     read,
 };

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GraniteForCausalLM",
     prefix: "model.",
     summary: "Granite 3.x and dense 4.x",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

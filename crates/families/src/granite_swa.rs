@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "GraniteSWAForCausalLM",
     prefix: "model.",
     summary: "Granite with sliding windows and sinks",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

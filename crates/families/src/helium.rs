@@ -8,8 +8,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Pairing, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "helium", architecture: "HeliumForCausalLM", prefix: "model.", summary: "Helium 1 2B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "helium",
+    architecture: "HeliumForCausalLM",
+    prefix: "model.",
+    summary: "Helium 1 2B",
+    refuses: &["heads × head_dim other than hidden_size"],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 48_000,

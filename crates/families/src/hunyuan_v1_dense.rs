@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "model.",
     summary: "HunYuan 0.5B to 7B, dense",
     // The published checkpoints bring code of their own for the class that transformers has, and keys of the larger family.
+    refuses: &["no head_dim"],
     irrelevant: &[
         "add_classification_head",
         "attention_head_dim",

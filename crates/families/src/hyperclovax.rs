@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "HyperCLOVAXForCausalLM",
     prefix: "model.",
     summary: "HyperCLOVA X SEED Think 14B",
+    refuses: &[],
     irrelevant: &["auto_map"],
     read,
 };

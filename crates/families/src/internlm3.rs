@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "LlamaForCausalLM",
     prefix: "model.",
     summary: "InternLM 3 8B",
+    refuses: &["biases that differ"],
     irrelevant: &["auto_map"],
     read,
 };

@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "LlamaForCausalLM",
     prefix: "model.",
     summary: "IQuest-Coder V1",
+    refuses: &["clip_qkv", "use_sliding_window"],
     irrelevant: &["auto_map", "max_window_layers", "sliding_window"],
     read,
 };

@@ -8,8 +8,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "jais2", architecture: "Jais2ForCausalLM", prefix: "model.", summary: "Jais 2 8B and 70B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "jais2",
+    architecture: "Jais2ForCausalLM",
+    prefix: "model.",
+    summary: "Jais 2 8B and 70B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 150_272,

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "LlamaForCausalLM",
     prefix: "model.",
     summary: "Llama 2 and 3.x, SmolLM2, TinyLlama and their descendants",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "MinistralForCausalLM",
     prefix: "model.",
     summary: "Ministral 8B",
+    refuses: &["no head_dim"],
     irrelevant: &[],
     read,
 };

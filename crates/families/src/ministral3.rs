@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Ministral3ForCausalLM",
     prefix: "model.",
     summary: "Ministral 3, text only",
+    refuses: &["no llama_4_scaling_beta"],
     irrelevant: &[],
     read,
 };

@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "MistralForCausalLM",
     prefix: "model.",
     summary: "Mistral 7B, Nemo, Small and their descendants",
+    refuses: &["layer_types", "attention_bias"],
     irrelevant: &[],
     read,
 };

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "ModernBertDecoderForCausalLM",
     prefix: "model.",
     summary: "Ettin decoders",
+    refuses: &["rope_scaling that is not by layer type"],
     irrelevant: &[
         "classifier_pooling",
         "cls_token_id",

@@ -17,6 +17,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "MptForCausalLM",
     prefix: "transformer.",
     summary: "MPT 7B and 30B, as transformers saves them",
+    refuses: &[],
     irrelevant: &[
         "embedding_fraction",
         "expansion_ratio",

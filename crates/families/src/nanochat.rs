@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "NanoChatForCausalLM",
     prefix: "model.",
     summary: "nanochat d20, d32",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "NemotronForCausalLM",
     prefix: "model.",
     summary: "Nemotron-3 8B, Nemotron-4, Minitron 4B and 8B",
+    refuses: &["no num_key_value_heads"],
     irrelevant: &["kv_channels", "layer_norm_eps", "unk_token_id"],
     read,
 };

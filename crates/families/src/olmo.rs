@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "OlmoForCausalLM",
     prefix: "model.",
     summary: "OLMo 1B and 7B, first generation",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

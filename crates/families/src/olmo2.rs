@@ -9,8 +9,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, HeadNorms, NormExtent, NormOrder, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "olmo2", architecture: "Olmo2ForCausalLM", prefix: "model.", summary: "OLMo 2 1B to 32B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "olmo2",
+    architecture: "Olmo2ForCausalLM",
+    prefix: "model.",
+    summary: "OLMo 2 1B to 32B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 /// The norms that Llama has before the blocks, named as they are after them.
 pub(crate) const NAMES: Names = Names { input_norm: "post_attention_layernorm", mlp_norm: "post_feedforward_layernorm", ..LLAMA };

@@ -11,8 +11,15 @@ use crate::rope::{self, Outer, RopeRules};
 use crate::windows::{self, sliding_layers};
 use crate::{DecoderSpec, Error, Rope, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "olmo3", architecture: "Olmo3ForCausalLM", prefix: "model.", summary: "OLMo 3 7B and 32B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "olmo3",
+    architecture: "Olmo3ForCausalLM",
+    prefix: "model.",
+    summary: "OLMo 3 7B and 32B",
+    refuses: &["yarn with truncate false"],
+    irrelevant: &[],
+    read,
+};
 
 /// The class default of `rope_theta`.
 const THETA: f64 = 500_000.0;

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "OpenAIGPTLMHeadModel",
     prefix: "transformer.",
     summary: "GPT (2018)",
+    refuses: &["afn other than gelu, relu, silu, swish"],
     irrelevant: &["n_ctx", "n_special", "predict_special_tokens"],
     read,
 };

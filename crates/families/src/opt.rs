@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "OPTForCausalLM",
     prefix: "model.",
     summary: "OPT 125M to 66B, Galactica",
+    refuses: &[],
     irrelevant: &["init_std", "learned_embeddings", "scale_embeddings"],
     read,
 };

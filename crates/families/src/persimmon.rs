@@ -7,7 +7,7 @@ use crate::gpt::{self, Intermediate, SizeKeys, fused_by_head};
 use crate::gpt_neox::rules;
 use crate::names::{self, NormStyle, linear};
 use crate::registry::{Family, Options};
-use crate::rope;
+use crate::rope::{self, RopeRules};
 use crate::spec::{Arrangement, Attention, HeadNorms, NormExtent, NormOrder};
 use crate::{DecoderSpec, Error, Tensors, activation};
 
@@ -16,6 +16,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "PersimmonForCausalLM",
     prefix: "model.",
     summary: "Persimmon 8B",
+    refuses: &[],
     irrelevant: &[],
     read,
 };
@@ -33,7 +34,8 @@ const KEYS: SizeKeys = SizeKeys {
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let eps = names::eps_of(config, "layer_norm_eps", 1e-5)?;
     let core = KEYS.read(config, eps, activation::read(config, "hidden_act", "relu2")?)?;
-    let rope = rope::read(config, &rules(&core, 0.5), FAMILY.model_type, options)?;
+    let rules = RopeRules { rounds_up: false, ..rules(&core, 0.5) };
+    let rope = rope::read(config, &rules, FAMILY.model_type, options)?;
     let head_norms = config.flag_or("qk_layernorm", true)?;
     let norm = |name: &str| NormStyle::Layer.norm(name, &core.hidden(), core.eps);
     let layer = |index: u64| {

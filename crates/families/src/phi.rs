@@ -8,8 +8,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{Arrangement, DecoderSpec, Error, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "phi", architecture: "PhiForCausalLM", prefix: "model.", summary: "Phi-1, Phi-1.5, Phi-2", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "phi",
+    architecture: "PhiForCausalLM",
+    prefix: "model.",
+    summary: "Phi-1, Phi-1.5, Phi-2",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 51_200,
@@ -37,7 +44,7 @@ const NAMES: Names = Names {
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &DEFAULTS)?;
-    let rules = RopeRules { partial: Some(0.5), ..RopeRules::of(&core) };
+    let rules = RopeRules { partial: Some(0.5), rounds_up: false, ..RopeRules::of(&core) };
     let variant = Variant {
         names: NAMES,
         norm: NormStyle::Layer,

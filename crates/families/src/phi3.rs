@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     prefix: "model.",
     summary: "Phi-3, Phi-3.5, Phi-4-mini and Phi-4, dense and text only",
     // The published checkpoints bring code of their own for the class that transformers has; what it reads beyond that has no effect.
+    refuses: &["rotations other than default and longrope"],
     irrelevant: &["attention_bias", "auto_map", "full_attn_mod", "interpolate_factor", "lm_head_bias", "mlp_bias"],
     read,
 };

@@ -15,6 +15,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Qwen2ForCausalLM",
     prefix: "model.",
     summary: "Qwen2 and Qwen2.5, dense",
+    refuses: &[],
     irrelevant: &[],
     read,
 };

@@ -9,8 +9,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "qwen3", architecture: "Qwen3ForCausalLM", prefix: "model.", summary: "Qwen3, dense", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "qwen3",
+    architecture: "Qwen3ForCausalLM",
+    prefix: "model.",
+    summary: "Qwen3, dense",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults { head_dim: HeadDim::Default(128), ..qwen2::DEFAULTS };
 

@@ -21,6 +21,8 @@ pub struct Family {
     pub(crate) prefix: &'static str,
     /// One line on what it is.
     pub summary: &'static str,
+    /// Options of the class that are refused, by key.
+    pub refuses: &'static [&'static str],
     /// Keys that this class has and inference does not depend on.
     pub(crate) irrelevant: &'static [&'static str],
     pub(crate) read: fn(&Config<'_>, &Tensors<'_>, &Options) -> Result<DecoderSpec, Error>,
@@ -45,33 +47,36 @@ pub struct Loaded {
     pub architecture: &'static str,
     /// What it computes.
     pub spec: DecoderSpec,
+    /// [`Options::max_length`], which may have chosen one side of a rotation.
+    pub max_length: Option<u64>,
 }
 
+/// By `model_type`.
 const FAMILIES: &[Family] = &[
-    apertus1p5_text::FAMILY,
     apertus::FAMILY,
+    apertus1p5_text::FAMILY,
     arcee::FAMILY,
     biogpt::FAMILY,
     bitnet::FAMILY,
     bloom::FAMILY,
     codegen::FAMILY,
-    cohere2::FAMILY,
     cohere::FAMILY,
+    cohere2::FAMILY,
     cohere_compass_text::FAMILY,
     ctrl::FAMILY,
     cwm::FAMILY,
     emu3::FAMILY,
     ernie4_5::FAMILY,
-    exaone4::FAMILY,
     exaone::FAMILY,
+    exaone4::FAMILY,
     falcon::FAMILY,
+    gemma::FAMILY,
     gemma2::FAMILY,
     gemma3_text::FAMILY,
-    gemma::FAMILY,
-    glm4::FAMILY,
     glm::FAMILY,
-    gpt2::FAMILY,
+    glm4::FAMILY,
     gpt2::SW3,
+    gpt2::FAMILY,
     gpt_bigcode::FAMILY,
     gpt_neo::FAMILY,
     gpt_neox::FAMILY,
@@ -86,21 +91,21 @@ const FAMILIES: &[Family] = &[
     iquestcoder::FAMILY,
     jais2::FAMILY,
     llama::FAMILY,
-    ministral3::FAMILY,
     ministral::FAMILY,
+    ministral3::FAMILY,
     mistral::FAMILY,
     modernbert_decoder::FAMILY,
     mpt::FAMILY,
     nanochat::FAMILY,
     nemotron::FAMILY,
+    olmo::FAMILY,
     olmo2::FAMILY,
     olmo3::FAMILY,
-    olmo::FAMILY,
     openai_gpt::FAMILY,
     opt::FAMILY,
     persimmon::FAMILY,
-    phi3::FAMILY,
     phi::FAMILY,
+    phi3::FAMILY,
     qwen2::FAMILY,
     qwen3::FAMILY,
     seed_oss::FAMILY,
@@ -120,11 +125,6 @@ pub fn families() -> &'static [Family] {
     FAMILIES
 }
 
-/// The names of all families, for messages.
-pub(crate) fn names() -> String {
-    FAMILIES.iter().map(|family| family.model_type).collect::<Vec<_>>().join(", ")
-}
-
 /// Reads a parsed `config.json` against the tensors of its checkpoint.
 ///
 /// # Errors
@@ -136,7 +136,8 @@ pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<
     let config = Config::new(map);
     let mut spec = (family.read)(&config, tensors, options)?;
     config.finish(family.model_type, family.irrelevant, &options.allow_unknown_config)?;
-    if !tensors.any_below(family.prefix) {
+    let short_name = spec.embedding.weight.name.strip_prefix(family.prefix);
+    if !tensors.any_below(family.prefix) && short_name.is_some_and(|name| tensors.contains(name)) {
         // As transformers does for a checkpoint that was saved from the model without its head.
         spec.for_each_weight(&mut |weight| {
             if let Some(short) = weight.name.strip_prefix(family.prefix) {
@@ -145,7 +146,7 @@ pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<
         });
     }
     tensors.bind(&spec)?;
-    Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec })
+    Ok(Loaded { model_type: family.model_type, architecture: family.architecture, spec, max_length: options.max_length })
 }
 
 /// The family of a parsed `config.json`.
@@ -161,9 +162,7 @@ fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
         return Err(Error::NotAConfig("has no `model_type`".into()));
     };
     let Some(family) = FAMILIES.iter().find(|family| family.model_type == model_type) else {
-        let likeness = |family: &&Family| (strsim::jaro_winkler(model_type, family.model_type) * 1e6) as u64;
-        let nearest = FAMILIES.iter().max_by_key(likeness).map_or("", |family| family.model_type);
-        return Err(Error::UnknownFamily { model_type: model_type.to_owned(), nearest });
+        return Err(Error::UnknownFamily { model_type: model_type.to_owned(), nearest: alike(model_type) });
     };
     let named = map.get("architectures").and_then(Value::as_array).and_then(|list| list.first()).and_then(Value::as_str);
     match named {
@@ -172,4 +171,12 @@ fn find(map: &Map<String, Value>) -> Result<&'static Family, Error> {
         }
         _ => Ok(family),
     }
+}
+
+/// Up to three supported names that are spelt like this one, most alike first.
+fn alike(model_type: &str) -> Vec<&'static str> {
+    let likeness = |name: &'static str| (strsim::jaro_winkler(model_type, name), name);
+    let mut names: Vec<_> = FAMILIES.iter().map(|family| likeness(family.model_type)).filter(|(likeness, _)| *likeness > 0.75).collect();
+    names.sort_by(|left, right| right.0.total_cmp(&left.0));
+    names.into_iter().take(3).map(|(_, name)| name).collect()
 }

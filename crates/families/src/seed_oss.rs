@@ -8,8 +8,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, RopeRules};
 use crate::{DecoderSpec, Error, Tensors};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "seed_oss", architecture: "SeedOssForCausalLM", prefix: "model.", summary: "Seed-OSS 36B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "seed_oss",
+    architecture: "SeedOssForCausalLM",
+    prefix: "model.",
+    summary: "Seed-OSS 36B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 155_136,

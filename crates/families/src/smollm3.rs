@@ -10,8 +10,15 @@ use crate::registry::{Family, Options};
 use crate::rope::{self, Outer, RopeRules};
 use crate::{DecoderSpec, Error, Tensors, windows};
 
-pub(crate) const FAMILY: Family =
-    Family { model_type: "smollm3", architecture: "SmolLM3ForCausalLM", prefix: "model.", summary: "SmolLM3 3B", irrelevant: &[], read };
+pub(crate) const FAMILY: Family = Family {
+    model_type: "smollm3",
+    architecture: "SmolLM3ForCausalLM",
+    prefix: "model.",
+    summary: "SmolLM3 3B",
+    refuses: &[],
+    irrelevant: &[],
+    read,
+};
 
 const DEFAULTS: CoreDefaults = CoreDefaults {
     vocab_size: 128_256,

@@ -14,6 +14,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "StableLmForCausalLM",
     prefix: "model.",
     summary: "StableLM 3B, StableLM 2, Stable Code, StableLM Zephyr",
+    refuses: &[],
     irrelevant: &[],
     read,
 };
@@ -34,7 +35,7 @@ const DEFAULTS: CoreDefaults = CoreDefaults {
 
 fn read(config: &Config<'_>, tensors: &Tensors<'_>, options: &Options) -> Result<DecoderSpec, Error> {
     let core = Core::read(config, &DEFAULTS)?;
-    let rules = RopeRules { partial: Some(0.25), ..RopeRules::of(&core) };
+    let rules = RopeRules { partial: Some(0.25), rounds_up: false, ..RopeRules::of(&core) };
     let parallel = config.flag_or("use_parallel_residual", false)?;
     let bias = config.flag_or("use_qkv_bias", false)?;
     let head_norms = config.flag_or("qk_layernorm", false)?;

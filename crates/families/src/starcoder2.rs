@@ -13,6 +13,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "Starcoder2ForCausalLM",
     prefix: "model.",
     summary: "StarCoder2 3B, 7B, 15B",
+    refuses: &[],
     irrelevant: &["mlp_type", "norm_type"],
     read,
 };

@@ -12,6 +12,7 @@ pub(crate) const FAMILY: Family = Family {
     architecture: "VaultGemmaForCausalLM",
     prefix: "model.",
     summary: "VaultGemma 1B",
+    refuses: &["use_bidirectional_attention"],
     irrelevant: &["hidden_act"],
     read,
 };

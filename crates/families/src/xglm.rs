@@ -14,7 +14,8 @@ pub(crate) const FAMILY: Family = Family {
     model_type: "xglm",
     architecture: "XGLMForCausalLM",
     prefix: "model.",
-    summary: "XGLM 564M to 7.5B, INCODER",
+    summary: "XGLM 564M to 7.5B, InCoder",
+    refuses: &["pad_token_id of 2 or more"],
     irrelevant: &["init_std"],
     read,
 };

@@ -14,7 +14,7 @@ use plansmith_tensor::DType;
 use crate::error::{Error, Result};
 use crate::node::{Attribute, Node};
 use crate::value::Initializer;
-use crate::{Data, Dim, Graph, Value, check};
+use crate::{Data, Dim, Findings, Graph, Value, check};
 
 /// What the file says of its making.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -55,7 +55,8 @@ impl Graph {
             metadata_props: metadata.properties.iter().map(|(key, value)| entry(key, value)).collect(),
             ..ModelProto::default()
         };
-        let errors = check(&model).errors;
+        let Findings { mut errors, shared_node_names, .. } = check(&model);
+        errors.extend(shared_node_names.iter().map(|name| format!("two nodes are named `{name}`")));
         if errors.is_empty() { Ok(model) } else { Err(Error::Invalid(errors)) }
     }
 

@@ -20,7 +20,6 @@
 
 #![forbid(unsafe_code)]
 
-mod checker;
 mod dim;
 mod encode;
 mod error;
@@ -34,12 +33,11 @@ mod shapes;
 mod size;
 mod value;
 
-pub use checker::{Findings, check};
 pub use dim::Dim;
 pub use encode::Metadata;
 pub use error::{Error, Result};
 pub use graph::Graph;
 pub use operand::{Operand, lowest};
 pub use ops::{AttentionOptions, RotaryOptions};
-pub use plansmith_onnx::ExternalData;
+pub use plansmith_onnx::{ExternalData, Findings, check};
 pub use value::{Data, Type, Value};

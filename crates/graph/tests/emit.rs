@@ -124,7 +124,7 @@ fn build_every_operator(g: &mut Graph, i: &Inputs) -> Result<()> {
         let options = RotaryOptions { interleaved: true, rotary_dim: Some(2) };
         let rotated = g.rotary(query, cos, sin, i.ids, options)?;
         let angles = g.slice(i.x, 2, 0, 2)?;
-        let rotated = g.rotary_at(rotated, angles, angles)?;
+        let rotated = g.rotary_at(rotated, angles, angles, RotaryOptions::default())?;
         let options = AttentionOptions { scale: Some(0.5), softcap: Some(30.0), softmax_precision: Some(DType::F32) };
         let attention = g.attention(rotated, present, present, Some(mask), options)?;
         results.extend([("rms_norm", g.rms_norm(i.x, b, 1e-6)?), ("attention", attention)]);

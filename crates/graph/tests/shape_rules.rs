@@ -87,6 +87,8 @@ fn build(g: &mut Graph, op: &str, x: &Operands<'_>, attributes: &Json) -> Result
         "Tanh" => one(g.tanh(x.at(0))),
         "Erf" => one(g.erf(x.at(0))),
         "Exp" => one(g.exp(x.at(0))),
+        "Log" => one(g.log(x.at(0))),
+        "Floor" => one(g.floor(x.at(0))),
         "Relu" => one(g.relu(x.at(0))),
         "Softplus" => one(g.softplus(x.at(0))),
         "Cos" => one(g.cos(x.at(0))),
@@ -153,7 +155,7 @@ fn build(g: &mut Graph, op: &str, x: &Operands<'_>, attributes: &Json) -> Result
                 RotaryOptions { interleaved: attributes["interleaved"] == 1, rotary_dim: attributes["rotary_embedding_dim"].as_u64() };
             match x.values.get(3) {
                 Some(_) => one(g.rotary(x.at(0), x.at(1), x.at(2), x.at(3), options)),
-                None => one(g.rotary_at(x.at(0), x.at(1), x.at(2))),
+                None => one(g.rotary_at(x.at(0), x.at(1), x.at(2), options)),
             }
         }
         "Attention" => one(g.attention(x.at(0), x.at(1), x.at(2), x.get(3), AttentionOptions { scale: Some(0.125), ..Default::default() })),

@@ -61,6 +61,9 @@ fn audit_one(initializer: &TensorProto, tensor: &TensorInfo, folder: &Path, sour
         return Err(fail(format!("its length is {length} bytes; {elements} elements of {dtype} take {}", elements * width)));
     }
     let path = folder.join(&external.location);
+    if !plansmith_files::metadata(&path)?.is_file() {
+        return Err(fail(format!("`{}` is not a regular file", path.display())));
+    }
     let home = source.checkpoint.file_of(tensor);
     if dtype == tensor.dtype && external.offset == tensor.offset && same_file(&path, &home.path)? {
         return Ok(Audited { in_place: 1, compared: 0 });

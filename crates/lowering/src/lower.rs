@@ -94,6 +94,8 @@ fn join(g: &mut Graph, cx: &Context<'_>, name: &str, join: &Join, (x, normed): (
 impl Lowered {
     /// What the graph's metadata says: family, version, options, and digests of what it was made from.
     pub fn metadata(&self, source: &Source, target: &Target, version: &str) -> Metadata {
+        let lengths = [("switch_length", source.loaded.spec.switch_length()), ("max_length", source.loaded.max_length)];
+        let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?.to_string())));
         let entries = [
             ("version", version.to_owned()),
             ("model_type", source.loaded.model_type.to_owned()),
@@ -108,7 +110,7 @@ impl Lowered {
             ("config_sha256", source.config_digest.to_string()),
             ("headers_sha256", source.checkpoint.headers_digest().to_string()),
         ];
-        let properties = entries.into_iter().map(|(key, value)| (format!("plansmith.{key}"), value)).collect();
+        let properties = entries.into_iter().chain(lengths).map(|(key, value)| (format!("plansmith.{key}"), value)).collect();
         Metadata { producer_version: version.to_owned(), properties }
     }
 }

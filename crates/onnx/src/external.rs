@@ -36,7 +36,7 @@ impl ExternalData {
         if tensor.data_location != Some(DataLocation::External as i32) {
             return Ok(None);
         }
-        Self::parse(&tensor.external_data).map(Some).map_err(|problem| Error::External { tensor: tensor.name().to_owned(), problem })
+        Self::parse(&tensor.external_data).map(Some).map_err(|problem| Error::Tensor { tensor: tensor.name().to_owned(), problem: format!("external data: {problem}") })
     }
 
     /// The entries that `TensorProto.external_data` holds for this reference.
@@ -85,8 +85,8 @@ fn check_end(offset: u64, length: u64) -> Result<(), String> {
 fn check_location(location: &str) -> Result<(), String> {
     let problem = if location.is_empty() {
         "is empty"
-    } else if location.contains('\0') {
-        "holds a NUL"
+    } else if location.contains(char::is_control) {
+        "holds a control character"
     } else if location == "." || location == ".." || location.contains(['/', '\\']) {
         "is not a bare file name; the data file must lie beside the model"
     } else if location.as_bytes().get(1) == Some(&b':') {
@@ -168,7 +168,7 @@ mod tests {
         for location in ["../w.bin", "/etc/passwd", "a/b", "..", ".", "a\\b"] {
             assert_eq!(refused(&[("location", location)]), format!("{start}location `{}` {bare}", location.escape_debug()));
         }
-        assert_eq!(refused(&[("location", "a\0b")]), format!("{start}location `a\\0b` holds a NUL"));
+        assert_eq!(refused(&[("location", "a\0b")]), format!("{start}location `a\\0b` holds a control character"));
         assert_eq!(refused(&[("location", "")]), format!("{start}location `` is empty"));
         assert_eq!(refused(&[("location", "C:w")]), format!("{start}location `C:w` starts with a drive letter"));
         assert_eq!(refused(&[("offset", "0")]), format!("{start}no key `location`"));

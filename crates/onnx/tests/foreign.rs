@@ -1,6 +1,6 @@
 //! Models that PyPI `onnx` serialised (`tools/onnx_foreign.py`), and damaged ones.
 
-use plansmith_onnx::{Error, ExternalData, decode, encode, external_files, signature, tensors};
+use plansmith_onnx::{Error, ExternalData, decode, encode, external_files, signature, tensors, validate};
 use plansmith_tensor::{DType, TensorSignature};
 
 const EVERY_FIELD: &[u8] = include_bytes!("data/every_field.onnx");
@@ -16,6 +16,7 @@ fn every_field_of_the_standard_survives_the_round_trip() {
 #[test]
 fn an_exporters_graph_is_read_as_it_was_written() {
     let model = decode(EXPORTER).unwrap();
+    validate(&model).unwrap();
     assert_eq!(external_files(&model).unwrap(), ["more.bin", "weights.bin"]);
     let names: Vec<_> = tensors(&model).into_iter().map(|tensor| (tensor.name(), ExternalData::of(tensor).unwrap())).collect();
     let external = |location: &str, offset, length| Some(ExternalData { location: location.to_owned(), offset, length });
@@ -54,40 +55,4 @@ fn deep_nesting_is_refused() {
         graph = wrap(0x0a, &wrap(0x2a, &wrap(0x32, &graph)));
     }
     assert!(matches!(decode(&wrap(0x3a, &graph)), Err(Error::Decode(_))));
-}
-
-/// Half a million damaged models in a fixed order: bytes changed, cut out, doubled or moved.
-#[test]
-fn damaged_models_never_panic() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = move |bound: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % bound as u64) as usize
-    };
-    let mut read = 0;
-    for (model, rounds) in [(EXPORTER, 490_000), (EVERY_FIELD, 1_000)] {
-        for _ in 0..rounds {
-            let mut bytes = model.to_vec();
-            for _ in 0..=random(4) {
-                let (a, b) = (random(bytes.len()), random(bytes.len()));
-                let (from, to) = (a.min(b), a.max(b).min(a.min(b) + 16));
-                match random(5) {
-                    0 => bytes[a] = random(256) as u8,
-                    1 => bytes[a] ^= 1 << random(8),
-                    2 => drop(bytes.drain(from..to)),
-                    3 => bytes.extend_from_within(from..to),
-                    _ => bytes.swap(a, b),
-                }
-                if bytes.is_empty() {
-                    bytes.push(0);
-                }
-            }
-            let Ok(model) = decode(&bytes) else { continue };
-            read += 1;
-            let _ = (external_files(&model), signature(&model), encode(&model));
-        }
-    }
-    assert!(read > 1_000, "only {read} damaged models could still be read: the mutations are too coarse");
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plansmith_files::{Digest, sha256_file};
-use plansmith_onnx::{ExternalData, ModelProto, dtype, encode};
+use plansmith_onnx::{ExternalData, Links, ModelProto, dtype, encode};
 use plansmith_runtime::GraphSource;
 use plansmith_tensor::DType;
 
@@ -25,13 +25,17 @@ pub struct GraphCandidate {
 }
 
 impl GraphCandidate {
-    /// A graph on disk.
+    /// A graph on disk. It is refused here, before anything runs, where no runtime is to see it.
     ///
     /// # Errors
-    /// It cannot be read or is no ONNX graph.
+    /// It cannot be read, is no ONNX graph, is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::signature`], or its data files by
+    /// [`plansmith_onnx::data_files`].
     pub fn file(path: &Path, name: &str) -> Result<Self, Error> {
         let model = plansmith_onnx::load(path)?;
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
+        let valid = plansmith_onnx::validate(&model).and_then(|()| plansmith_onnx::signature(&model).map(drop));
+        let whole = valid.and_then(|()| plansmith_onnx::data_files(&model, &folder, Links::BesideTheModel(path)).map(drop));
+        whole.map_err(|problem| plansmith_onnx::Error::InFile { path: path.to_owned(), problem: Box::new(problem) })?;
         Ok(Self { name: name.to_owned(), model, path: Some(path.to_owned()), folder, sha256: sha256_file(path)? })
     }
 
@@ -58,6 +62,11 @@ impl GraphCandidate {
         let inputs = plansmith_onnx::signature(&self.model).map(|signature| signature.inputs).unwrap_or_default();
         let cache = inputs.iter().find(|input| input.name.starts_with("past_key_values."));
         cache.map_or(DType::F32, |input| input.dtype)
+    }
+
+    /// Whether attention is written as products around a softmax, so that scores are stored in between.
+    pub(crate) fn stores_scores(&self) -> bool {
+        self.model.graph.iter().flat_map(|graph| &graph.node).any(|node| node.op_type() == "Softmax")
     }
 
     /// The dtype that most bytes of its stored tensors have.

@@ -30,6 +30,15 @@ pub enum Error {
         reason: String,
     },
 
+    /// The bytes are a graph that breaks the rules of ONNX, or would not survive being run; found before any runtime sees the graph.
+    #[error("{graph}: {reason}")]
+    Invalid {
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// What is wrong, by name.
+        reason: String,
+    },
+
     /// The graph's inputs and outputs are not those of a decoder with a cache.
     #[error("{graph} is not a decoder graph that can be driven: {reason}")]
     Interface {
@@ -107,7 +116,7 @@ impl Error {
                     .to_owned(),
             ),
             Self::Engine(error) => error.hint(),
-            Self::File(_) | Self::Decode { .. } | Self::Refused { .. } | Self::Start { .. } => None,
+            Self::File(_) | Self::Decode { .. } | Self::Invalid { .. } | Self::Refused { .. } | Self::Start { .. } => None,
         }
     }
 }

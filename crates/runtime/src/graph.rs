@@ -2,11 +2,10 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use plansmith_onnx::proto::TensorProto;
-use plansmith_onnx::{ExternalData, ModelProto};
-use plansmith_tensor::DType;
+use plansmith_onnx::proto::ValueInfoProto;
+use plansmith_onnx::{DataFile, Links, ModelProto};
 
 use crate::Error;
 use crate::interface::Interface;
@@ -14,7 +13,7 @@ use crate::interface::Interface;
 /// Where a graph comes from.
 #[derive(Debug, Clone, Copy)]
 pub enum GraphSource<'a> {
-    /// A file; external data lies beside it.
+    /// A file; external data lies beside it, behind no link that leads elsewhere.
     File(&'a Path),
     /// A graph that is nowhere on disk.
     Memory {
@@ -37,87 +36,45 @@ pub(crate) struct Graph<'a> {
     pub(crate) interface: Interface,
 }
 
-/// A file of external data.
-pub(crate) struct DataFile {
-    pub(crate) path: PathBuf,
-    /// Bytes.
-    pub(crate) size: u64,
-}
-
 impl<'a> Graph<'a> {
     /// Reads the graph's own bytes and the sizes of its data files; no tensor data is read.
     pub(crate) fn read(source: GraphSource<'a>) -> Result<Self, Error> {
-        let (name, model, path, folder) = match source {
-            GraphSource::File(path) => {
-                let name = path.display().to_string();
-                let model = plansmith_onnx::load(path).map_err(|error| match error {
-                    plansmith_onnx::Error::File(error) => Error::File(error),
-                    other => Error::Decode { graph: name.clone(), reason: other.to_string() },
-                })?;
-                let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
-                (name, Cow::Owned(model), Some(path), folder)
-            }
-            GraphSource::Memory { model, folder } => ("the graph in memory".to_owned(), Cow::Borrowed(model), None, folder.to_path_buf()),
+        let name = match source {
+            GraphSource::File(path) => path.display().to_string(),
+            GraphSource::Memory { .. } => "the graph in memory".to_owned(),
         };
+        let refuse = |error: plansmith_onnx::Error| match error {
+            plansmith_onnx::Error::File(error) => Error::File(error),
+            plansmith_onnx::Error::Tensor { tensor, problem } => Error::ExternalData { graph: name.clone(), tensor, reason: problem },
+            plansmith_onnx::Error::InFile { problem, .. } => Error::Decode { graph: name.clone(), reason: problem.to_string() },
+            other => Error::Invalid { graph: name.clone(), reason: other.to_string() },
+        };
+        let (model, path, folder, links) = match source {
+            GraphSource::File(path) => {
+                let model = plansmith_onnx::load(path).map_err(refuse)?;
+                (Cow::Owned(model), Some(path), path.parent().unwrap_or(Path::new("")), Links::BesideTheModel(path))
+            }
+            GraphSource::Memory { model, folder } => (Cow::Borrowed(model), None, folder, Links::Followed),
+        };
+        plansmith_onnx::validate(&model).map_err(|error| Error::Invalid { graph: name.clone(), reason: error.to_string() })?;
         let signature =
             plansmith_onnx::signature(&model).map_err(|error| Error::Interface { graph: name.clone(), reason: error.to_string() })?;
         let interface = Interface::read(signature).map_err(|reason| Error::Interface { graph: name.clone(), reason })?;
-        let files = data_files(&model, &folder, &name)?;
+        let files = plansmith_onnx::data_files(&model, folder, links).map_err(refuse)?;
         Ok(Self { name, model, path, files, interface })
     }
-}
 
-fn data_files(model: &ModelProto, folder: &Path, graph: &str) -> Result<BTreeMap<String, DataFile>, Error> {
-    let mut files: BTreeMap<String, DataFile> = BTreeMap::new();
-    for tensor in plansmith_onnx::tensors(model) {
-        let refuse = |reason: String| Error::ExternalData { graph: graph.to_owned(), tensor: tensor.name().to_owned(), reason };
-        let data = match ExternalData::of(tensor) {
-            Ok(None) => continue,
-            Ok(Some(data)) => data,
-            Err(plansmith_onnx::Error::External { problem, .. }) => return Err(refuse(problem)),
-            Err(other) => return Err(refuse(other.to_string())),
-        };
-        if !files.contains_key(&data.location) {
-            files.insert(data.location.clone(), data_file(folder, &data.location).map_err(refuse)?);
+    /// Makes `values` outputs too. Outputs need no type: runtimes infer it. With any, the graph is no longer that of its file.
+    pub(crate) fn tap(&mut self, values: &[String]) {
+        if values.is_empty() {
+            return;
         }
-        let file = &files[&data.location];
-        check_extent(tensor, &data, file).map_err(refuse)?;
-    }
-    Ok(files)
-}
-
-fn data_file(folder: &Path, location: &str) -> Result<DataFile, String> {
-    let path = folder.join(location);
-    let metadata = plansmith_files::metadata(&path).map_err(|error| {
-        if error.is_not_found() { format!("its data file {} does not exist", path.display()) } else { error.to_string() }
-    })?;
-    if !metadata.is_file() {
-        return Err(format!("its data file {} is not a regular file", path.display()));
-    }
-    Ok(DataFile { path, size: metadata.len() })
-}
-
-/// The bytes that `tensor` claims lie in the file and are as many as its shape needs.
-fn check_extent(tensor: &TensorProto, data: &ExternalData, file: &DataFile) -> Result<(), String> {
-    let path = file.path.display();
-    let (start, size) = (data.offset, file.size);
-    let length = data.length.unwrap_or_else(|| size.saturating_sub(start));
-    if let Some(dtype) = plansmith_onnx::dtype(tensor.data_type()) {
-        let dims = &tensor.dims;
-        let needed = bytes(dims, dtype).ok_or_else(|| format!("its shape {dims:?} is impossible for {dtype}"))?;
-        if needed != length {
-            return Err(format!("its shape {dims:?} of {dtype} needs {needed} bytes, but {length} are given in {path}"));
+        self.path = None;
+        let Some(graph) = &mut self.model.to_mut().graph else { return };
+        for value in values {
+            if !graph.output.iter().any(|output| output.name() == value) {
+                graph.output.push(ValueInfoProto { name: Some(value.clone()), ..ValueInfoProto::default() });
+            }
         }
     }
-    // `ExternalData` has checked that the sum does not overflow; a missing length cannot reach beyond the end unless the start does.
-    let end = start.saturating_add(length);
-    if end > size {
-        return Err(format!("it needs bytes {start}..{end} of {path}, which has only {size} bytes"));
-    }
-    Ok(())
-}
-
-fn bytes(dims: &[i64], dtype: DType) -> Option<u64> {
-    let dims = dims.iter().map(|&dim| u64::try_from(dim).ok()).collect::<Option<Vec<_>>>()?;
-    dtype.tensor_bytes(&dims)
 }

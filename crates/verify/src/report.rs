@@ -59,7 +59,8 @@ fn section(candidate: &CandidateVerdict) -> String {
         let _ = writeln!(html, "<p>{}</p>", text(reason));
     }
     if let Some(divergence) = &candidate.first_divergence {
-        let _ = writeln!(html, "<p>First divergence: layer {}, {}</p>", divergence.layer, text(&divergence.block));
+        let layer = divergence.layer.map(|layer| format!("layer {layer}, ")).unwrap_or_default();
+        let _ = writeln!(html, "<p>First divergence: {layer}{}</p>", text(&divergence.block));
     }
     html.push_str(&table(&candidate.checks));
     for skipped in &candidate.skipped {

@@ -3,11 +3,12 @@
 mod candidate;
 mod check;
 mod facts;
+mod json;
 
 use serde::{Deserialize, Serialize};
 
 pub use candidate::{CandidateFacts, CandidateVerdict, FirstDivergence};
-pub use check::{Check, CheckName, OracleKind, Skipped, Worst};
+pub use check::{Check, CheckName, Greedy, OracleKind, Skipped, Worst};
 pub use facts::{GoldenFacts, PromptFacts, SourceFacts};
 
 use crate::Error;
@@ -168,9 +169,9 @@ impl Verdict {
         }
     }
 
-    /// `verdict.json` as it is written: indented, one trailing newline.
+    /// `verdict.json` as it is written: indented, arrays of plain values on one line, one trailing newline.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
-        Ok(serde_json::to_string_pretty(self)? + "\n")
+        Ok(json::joined(&serde_json::to_string_pretty(self)?))
     }
 }
 

@@ -25,13 +25,23 @@ pub(crate) struct RopeRules {
     /// The class's default for `original_max_position_embeddings` beside the other keys, where it has one.
     pub(crate) original_positions: Option<u64>,
     pub(crate) pairing: Pairing,
+    /// Whether an odd number of rotated elements is rounded up to whole pairs; elsewhere the class fails at it.
+    pub(crate) rounds_up: bool,
 }
 
 impl RopeRules {
     /// Whole heads in halves, theta 10,000.
     pub(crate) fn of(core: &Core) -> Self {
         let (head_dim, max_positions) = (core.head_dim, core.max_positions);
-        Self { head_dim, max_positions, theta: 10_000.0, partial: None, original_positions: None, pairing: Pairing::Halves }
+        Self {
+            head_dim,
+            max_positions,
+            theta: 10_000.0,
+            partial: None,
+            original_positions: None,
+            pairing: Pairing::Halves,
+            rounds_up: true,
+        }
     }
 }
 
@@ -243,6 +253,10 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
     }
     let factor = partial.or(rules.partial).unwrap_or(1.0);
     let dim = (rules.head_dim as f64 * factor) as u64;
+    if !rules.rounds_up && !dim.is_multiple_of(2) {
+        let problem = format!("is {factor}, which leaves {dim} elements of a head to rotate; this class needs an even number");
+        return Err(object.error("partial_rotary_factor", problem));
+    }
     // transformers rounds an odd number up to whole pairs.
     let rotated = 2 * dim.div_ceil(2);
     if rotated > rules.head_dim || rotated == 0 {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 struct Class {
     model_type: String,
-    /// What the class was built from: fewer layers, and what it cannot do without.
+    /// What the class was built from: fewer layers, and what it cannot do without; or a variant.
     given: Value,
     /// Its config, written out.
     config: Value,
@@ -16,16 +16,36 @@ struct Class {
     tensors: List,
 }
 
+/// Every class as its defaults build it, each before its variants.
 fn classes() -> Vec<Class> {
-    let shape = |value: &Value| value.as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect();
-    let class = |class: &Value| Class {
-        model_type: text(&class["model_type"]),
-        given: class["given"].clone(),
-        config: class["config"].clone(),
-        facts: class["facts"].clone(),
-        tensors: class["tensors"].as_array().unwrap().iter().map(|pair| (text(&pair[0]), shape(&pair[1]))).collect(),
-    };
-    testdata("config_defaults.json")["classes"].as_array().unwrap().iter().map(class).collect()
+    let mut all: Vec<Class> = Vec::new();
+    for class in testdata("config_defaults.json")["classes"].as_array().unwrap() {
+        let mut config = class["config"].clone();
+        if class["variant"] == true {
+            // It holds only what differs.
+            let default = all.iter().find(|default| class["model_type"] == default.model_type).unwrap();
+            let changed = std::mem::replace(&mut config, default.config.clone());
+            config.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+        }
+        let tensors = class["tensors"].as_array().unwrap().iter().flat_map(expand).collect();
+        all.push(Class {
+            model_type: text(&class["model_type"]),
+            given: class["given"].clone(),
+            config,
+            facts: class["facts"].clone(),
+            tensors,
+        });
+    }
+    all
+}
+
+/// One tensor, or one for each layer.
+fn expand(tensor: &Value) -> List {
+    let (name, shape) = (text(&tensor[0]), tensor[1].as_array().unwrap().iter().map(|dim| dim.as_u64().unwrap()).collect::<Vec<_>>());
+    match tensor[2].as_array() {
+        None => vec![(name, shape)],
+        Some(layers) => layers.iter().map(|layer| (name.replacen(".N.", &format!(".{layer}."), 1), shape.clone())).collect(),
+    }
 }
 
 fn text(value: &Value) -> String {
@@ -37,12 +57,16 @@ impl Class {
     fn spec(&self) -> DecoderSpec {
         let mut config = self.given.clone();
         config["model_type"] = json!(self.model_type);
-        read(&config, &self.tensors).unwrap_or_else(|error| panic!("{}: {error}", self.model_type))
+        read(&config, &self.tensors).unwrap_or_else(|error| panic!("{}: {error}", self.name()))
     }
 
     /// The object that holds the keys of the language model.
     fn keys(&self) -> &Map<String, Value> {
         self.config.get("text_config").unwrap_or(&self.config).as_object().unwrap()
+    }
+
+    fn name(&self) -> String {
+        format!("{} {}", self.model_type, self.given)
     }
 }
 
@@ -52,7 +76,7 @@ fn for_every_class(check: impl Fn(&Class, &mut Vec<String>)) {
     for class in classes() {
         let mut found = Vec::new();
         check(&class, &mut found);
-        wrong.extend(found.into_iter().map(|text| format!("{}: {text}", class.model_type)));
+        wrong.extend(found.into_iter().map(|text| format!("{}: {text}", class.name())));
     }
     assert!(wrong.is_empty(), "{} wrong\n{}", wrong.len(), wrong.join("\n"));
 }
@@ -60,10 +84,9 @@ fn for_every_class(check: impl Fn(&Class, &mut Vec<String>)) {
 #[test]
 fn every_family_is_compared() {
     let file = testdata("config_defaults.json");
-    let compared: Vec<_> =
-        file["classes"].as_array().unwrap().iter().map(|class| (text(&class["model_type"]), text(&class["architecture"]))).collect();
-    let mut ours: Vec<_> = families().iter().map(|family| (family.model_type.to_owned(), family.architecture.to_owned())).collect();
-    ours.sort();
+    let defaults = file["classes"].as_array().unwrap().iter().filter(|class| class["variant"] == false);
+    let compared: Vec<_> = defaults.map(|class| (text(&class["model_type"]), text(&class["architecture"]))).collect();
+    let ours: Vec<_> = families().iter().map(|family| (family.model_type.to_owned(), family.architecture.to_owned())).collect();
     assert_eq!(compared, ours, "run tools/make_class_defaults.py for families that are new");
 }
 
@@ -222,12 +245,18 @@ fn norms_are_those_of_the_class() {
         let spec = class.spec();
         let mut left: BTreeSet<_> = class.facts["norms"].as_object().unwrap().keys().cloned().collect();
         for norm in norms(&spec) {
-            let Gain::Weight { weight, .. } = &norm.gain else { continue };
-            let parts = weight.name.split('.').map(|part| if part.bytes().all(|byte| byte.is_ascii_digit()) { "N" } else { part });
-            let key = parts.collect::<Vec<_>>().join(".");
-            left.remove(&key);
-            if class.facts["norms"][&key] != norm.eps {
-                wrong.push(format!("{key} has eps {}, {} in transformers", norm.eps, class.facts["norms"][&key]));
+            let weights = match &norm.gain {
+                Gain::One => &[][..],
+                Gain::Weight { weight, .. } => std::slice::from_ref(weight),
+                Gain::PerHead(weights) => weights,
+            };
+            for weight in weights {
+                let parts = weight.name.split('.').map(|part| if part.bytes().all(|byte| byte.is_ascii_digit()) { "N" } else { part });
+                let key = parts.collect::<Vec<_>>().join(".");
+                left.remove(&key);
+                if class.facts["norms"][&key] != norm.eps {
+                    wrong.push(format!("{key} has eps {}, {} in transformers", norm.eps, class.facts["norms"][&key]));
+                }
             }
         }
         wrong.extend(left.iter().map(|key| format!("{key} is not among the norms")));
@@ -252,7 +281,9 @@ fn activations_are_those_of_the_class() {
         };
         assert!(names.len() < 2, "{}: {names:?}", class.model_type);
         let found = spec.layers.iter().map(|layer| &layer.mlp.activation);
-        let found = found.chain(spec.head.transform.iter().map(|transform| &transform.activation));
+        let transform =
+            spec.head.transform.iter().map(|transform| &transform.activation).filter(|activation| **activation != Activation::Identity);
+        let found = found.chain(transform);
         wrong.extend(found.filter(|activation| !wanted(activation)).map(|activation| format!("{activation:?}, {names:?} in transformers")));
     });
 }
@@ -266,7 +297,9 @@ fn scalars_are_those_of_the_class() {
         // CTRL's class multiplies by √1280 in its forward pass.
         let embedding = embedding.unwrap_or(if class.model_type == "ctrl" { 1280f64.sqrt() } else { 1.0 });
         let residual = of(&["residual_multiplier"]).unwrap_or(1.0);
-        let logits = of(&["logit_scale", "logits_scaling"]).unwrap_or(1.0);
+        // Granite's class divides by it.
+        let divided = class.model_type.starts_with("granite").then(|| of(&["logits_scaling"])).flatten().map(|scale| 1.0 / scale);
+        let logits = divided.or(of(&["logit_scale", "logits_scaling"])).unwrap_or(1.0);
         let softcap = of(&["final_logit_softcapping"]);
         let mut check = |what: &str, ours: f64, theirs: f64| {
             if ours != theirs {

@@ -1,6 +1,6 @@
 //! What is refused, in whole sentences.
 
-use crate::support::{List, one_layer, read, read_with, small};
+use crate::support::{List, one_layer, read, read_alone, read_with, small};
 use plansmith_families::{Error, Options};
 use serde_json::{Value, json};
 
@@ -35,7 +35,47 @@ fn what_is_no_config() {
 fn an_unknown_family_names_the_nearest() {
     let (text, hint) = told("qwen3_moe", json!({}));
     assert_eq!(text, "model_type `qwen3_moe` is not supported");
-    assert_eq!(hint, "the nearest supported model_type is `qwen3`, but a look-alike is never assumed; supported: llama, qwen2, qwen3");
+    assert_eq!(hint, "a look-alike is never assumed; supported names like it: `qwen3`, `qwen2`; `plansmith families` lists all");
+    let (_, hint) = told("zzz", json!({}));
+    assert_eq!(hint, "`plansmith families` lists what is supported");
+}
+
+/// Mixtures of experts, recurrent models and hybrids have classes of their own, however much their configs look like a family's.
+#[test]
+fn models_of_other_kinds_are_refused_by_name() {
+    for model_type in [
+        "mixtral",
+        "qwen2_moe",
+        "qwen3_moe",
+        "deepseek_v3",
+        "gpt_oss",
+        "olmoe",
+        "phimoe",
+        "granitemoe",
+        "ernie4_5_moe",
+        "llama4_text",
+        "mamba",
+        "mamba2",
+        "rwkv",
+        "recurrent_gemma",
+        "jamba",
+        "zamba2",
+        "bamba",
+        "falcon_h1",
+        "falcon_mamba",
+        "lfm2",
+        "qwen3_next",
+        "granitemoehybrid",
+        "nemotron_h",
+        "minimax",
+        "gemma3n_text",
+        "t5",
+        "bert",
+    ] {
+        let (text, hint) = told(model_type, json!({}));
+        assert_eq!(text, format!("model_type `{model_type}` is not supported"));
+        assert!(hint.contains("`plansmith families`") && hint.len() < 140, "{hint}");
+    }
 }
 
 #[test]
@@ -66,7 +106,7 @@ fn keys_that_nobody_reads() {
     let text =
         "config.json: `rope_scaling.finetuned` = true is not understood for model_type `llama` and may change what the model computes";
     assert_eq!(nested.0, text);
-    let options = Options { allow_unknown_config: vec!["rope_scaling.finetuned".into()] };
+    let options = Options { allow_unknown_config: vec!["rope_scaling.finetuned".into()], ..Options::default() };
     let allowed = small("llama", json!({ "rope_scaling": { "rope_type": "linear", "factor": 2.0, "finetuned": true } }));
     read_with(&allowed, &one_layer(&allowed), &options).unwrap();
 }
@@ -97,7 +137,6 @@ fn keys_that_change_the_mathematics_are_never_passed_over() {
         let error = refusal(&small("llama", json!({ key: value })));
         assert!(matches!(&error, Error::UnknownKey { key: found, .. } if found == key), "{key}: {error}");
     }
-    refuses("llama", json!({ "hidden_act": "gelu" }), "`hidden_act` is `gelu`; supported for this model_type: `silu`");
 }
 
 /// transformers does not look at it in an unscaled rotation of whole heads, and fails at it in a scaled one.
@@ -184,8 +223,6 @@ fn rope_keys_that_contradict_or_are_not_understood() {
     refuses("llama", both, "`rope_scaling` stands beside `rope_parameters`: one of the two must go");
     let types = json!({ "rope_scaling": { "type": "linear", "rope_type": "yarn", "factor": 2.0 } });
     refuses("llama", types, "`rope_scaling.rope_type` is `yarn`, but `type` is `linear`");
-    let unknown = json!({ "rope_scaling": { "type": "dynamic", "factor": 2.0 } });
-    refuses("llama", unknown, "`rope_scaling.rope_type` is `dynamic`; supported for this model_type: default, linear, llama3, yarn");
     refuses("llama", json!({ "rope_scaling": { "type": "linear" } }), "`rope_scaling.factor` is missing");
     let negative = json!({ "rope_parameters": { "rope_type": "yarn", "factor": -2.0 } });
     refuses("llama", negative, "`rope_parameters.factor` is -2; a number above 0 is needed");
@@ -203,7 +240,7 @@ fn layer_types() {
     refuses(
         "qwen2",
         json!({ "layer_types": ["sliding_attention"] }),
-        "`layer_types` names `sliding_attention`, but use_sliding_window and sliding_window give no window",
+        "`layer_types` names `sliding_attention`, but there is no sliding_window",
     );
     let (text, _) = told("llama", json!({ "layer_types": ["full_attention"] }));
     assert!(text.contains("`layer_types`"), "{text}");
@@ -250,6 +287,11 @@ fn tensors_that_are_missing() {
                 .into(),
         )
     );
+    let bare = bound(|tensors| {
+        rename(tensors, |name| name.trim_start_matches("model.").to_owned());
+        tensors.retain(|(name, _)| !name.contains("q_proj"));
+    });
+    assert_eq!(bare.0, "the checkpoint has no tensor `layers.0.self_attn.q_proj.weight`");
     let nothing = bound(|tensors| tensors.clear());
     assert_eq!(nothing.1, "the checkpoint is incomplete: fetch it again");
 }
@@ -287,4 +329,131 @@ fn tensors_that_nobody_reads() {
     );
     let several = add(&["model.layers.1.mlp.up_proj.weight", "model.layers.1.mlp.gate_proj.weight", "zero"]);
     assert_eq!(several.0, "nothing consumes tensor `model.layers.1.mlp.gate_proj.weight` (and 2 more)");
+}
+
+/// Refusal of a config alone.
+fn alone(config: &Value, options: &Options) -> String {
+    read_alone(config, options).unwrap_err().to_string()
+}
+
+#[track_caller]
+fn refuses_alone(config: Value, text: &str) {
+    assert_eq!(alone(&config, &Options::default()), format!("config.json: {text}"));
+}
+
+#[test]
+fn activations() {
+    let names = "gelu, gelu_10, gelu_accurate, gelu_fast, gelu_new, gelu_python, gelu_python_tanh, gelu_pytorch_tanh, hardswish, laplace, \
+                 leaky_relu, linear, mish, quick_gelu, relu, relu2, relu6, sigmoid, silu, sqrtsoftplus, swish, tanh";
+    refuses("llama", json!({ "hidden_act": "geglu" }), &format!("`hidden_act` is `geglu`; supported: {names}"));
+    refuses("llama", json!({ "hidden_act": "prelu" }), &format!("`hidden_act` is `prelu`; supported: {names}"));
+    refuses_alone(
+        json!({ "model_type": "gpt2", "activation_function": "xielu" }),
+        &format!("`activation_function` is `xielu`; supported: {names}"),
+    );
+    refuses_alone(json!({ "model_type": "openai-gpt", "afn": "tanh" }), "`afn` is `tanh`; supported: gelu, relu, silu, swish");
+}
+
+#[test]
+fn unknown_rope_types_in_each_layout() {
+    let types = "supported: default, dynamic, linear, llama3, longrope, yarn";
+    let scaling = json!({ "type": "ntk", "factor": 2.0 });
+    refuses("llama", json!({ "rope_scaling": scaling }), &format!("`rope_scaling.rope_type` is `ntk`; {types}"));
+    let parameters = json!({ "rope_type": "axial", "rope_theta": 10_000.0 });
+    refuses("llama", json!({ "rope_parameters": parameters }), &format!("`rope_parameters.rope_type` is `axial`; {types}"));
+    let nested =
+        json!({ "full_attention": { "rope_type": "ntk", "rope_theta": 10_000.0 }, "sliding_attention": { "rope_type": "default" } });
+    for family in ["gemma3_text", "olmo3", "modernbert-decoder"] {
+        let config = json!({ "model_type": family, "rope_parameters": nested });
+        refuses_alone(config, &format!("`rope_parameters.full_attention.rope_type` is `ntk`; {types}"));
+    }
+    let phi3 = json!({ "model_type": "phi3", "rope_scaling": { "type": "yarn", "factor": 2.0 } });
+    refuses_alone(phi3, "`rope_scaling.rope_type` is `yarn`; supported for phi3: default, longrope");
+}
+
+#[test]
+fn nested_rotations_without_a_kind_of_layer() {
+    let only = |kind: &str| json!({ kind: { "rope_type": "default", "rope_theta": 10_000.0 } });
+    for family in ["gemma3_text", "modernbert-decoder"] {
+        for (given, other) in [("sliding_attention", "full_attention"), ("full_attention", "sliding_attention")] {
+            refuses_alone(
+                json!({ "model_type": family, "rope_parameters": only(given) }),
+                &format!("`rope_parameters.{other}` is missing"),
+            );
+        }
+    }
+    let kinds = json!(["sliding_attention"]);
+    let compass = json!({
+        "model_type": "cohere_compass_text", "num_hidden_layers": 1, "layer_types": kinds, "rope_parameters": only("full_attention"),
+    });
+    refuses_alone(compass, "`rope_parameters.sliding_attention` is missing: the class has no default");
+    // One rotation for all layers does not read it.
+    let (text, _) = told("llama", json!({ "rope_parameters": only("full_attention") }));
+    assert!(text.starts_with("config.json: `rope_parameters.full_attention` = "), "{text}");
+}
+
+#[test]
+fn rotations_beyond_their_length() {
+    let dynamic = json!({ "rope_type": "dynamic", "factor": 2.0 });
+    let options = |length| Options { max_length: Some(length), ..Options::default() };
+    for (key, more) in [("rope_scaling", json!({ "rope_scaling": dynamic })), ("rope_parameters", json!({ "rope_parameters": dynamic }))] {
+        let config = small("llama", more);
+        read_with(&config, &one_layer(&config), &options(512)).unwrap();
+        let error = read_with(&config, &one_layer(&config), &options(513)).unwrap_err();
+        let text = format!(
+            "config.json: `{key}.rope_type` is `dynamic`, whose angles change with every step beyond max_position_embeddings 512; a length \
+             of 513 was asked for"
+        );
+        assert_eq!(error.to_string(), text);
+    }
+}
+
+/// transformers rounds an odd number of rotated elements up in its tables; these classes then cut heads by the odd number, and fail.
+#[test]
+fn odd_rotations() {
+    for family in ["phi", "stablelm", "persimmon"] {
+        let config = json!({ "model_type": family, "hidden_size": 48, "num_attention_heads": 2, "num_key_value_heads": 2 });
+        let parameters = json!({ "rope_type": "default", "rope_theta": 10_000.0, "partial_rotary_factor": 0.3 });
+        let mut config = config.as_object().unwrap().clone();
+        config.retain(|key, _| family != "persimmon" || key != "num_key_value_heads");
+        config.insert("rope_parameters".into(), parameters);
+        let text =
+            "`rope_parameters.partial_rotary_factor` is 0.3, which leaves 7 elements of a head to rotate; this class needs an even number";
+        refuses_alone(config.into(), text);
+    }
+}
+
+#[test]
+fn longrope_lists() {
+    let lists = |short: Value, long: Value| json!({ "rope_scaling": { "type": "longrope", "short_factor": short, "long_factor": long } });
+    let eight = json!([1, 1, 1, 1, 1, 1, 1, 1]);
+    let seven = json!([1, 1, 1, 1, 1, 1, 1]);
+    refuses("llama", lists(seven.clone(), eight.clone()), "`rope_scaling.short_factor` has 7 entries; 8 pairs are rotated");
+    refuses("llama", lists(eight.clone(), seven), "`rope_scaling.long_factor` has 7 entries; 8 pairs are rotated");
+    let text = "`rope_scaling.long_factor` holds 0, where numbers above 0 are needed";
+    refuses("llama", lists(eight.clone(), json!([1, 1, 1, 1, 1, 1, 1, 0])), text);
+    refuses("llama", json!({ "rope_scaling": { "type": "longrope", "short_factor": eight } }), "`rope_scaling.long_factor` is missing");
+}
+
+#[test]
+fn options_of_falcon() {
+    let text = "`alibi` is true, which transformers computes otherwise in each attention back end; supported: false";
+    refuses_alone(json!({ "model_type": "falcon", "alibi": true }), text);
+    let text = "`parallel_attn` is false beside new_decoder_architecture; supported: true";
+    refuses_alone(json!({ "model_type": "falcon", "new_decoder_architecture": true, "parallel_attn": false }), text);
+    let text = "`num_kv_heads` is 8 without multi_query and new_decoder_architecture; num_attention_heads 71 is needed";
+    refuses_alone(json!({ "model_type": "falcon", "multi_query": false, "num_kv_heads": 8 }), text);
+}
+
+#[test]
+fn options_of_other_families() {
+    let bidirectional = json!({ "model_type": "gemma3_text", "use_bidirectional_attention": true });
+    refuses_alone(bidirectional, "`use_bidirectional_attention` is true; supported: attention to the past only");
+    let layers = json!({ "model_type": "gpt_neo", "num_layers": 2 });
+    refuses_alone(layers, "`attention_types` is missing; the class default has 24 layers, num_layers is 2");
+    let aliases = json!({ "model_type": "gpt2", "n_layer": 2, "num_hidden_layers": 3 });
+    refuses_alone(aliases, "`num_hidden_layers` is 3, but `n_layer` is 2");
+    let odd = json!({ "model_type": "codegen", "n_embd": 4094, "n_head": 2 });
+    refuses_alone(odd, "`n_embd` is 4094, no multiple of the 4 blocks of the projection");
+    refuses_alone(json!({ "model_type": "emu3" }), "`text_config` is missing");
 }

@@ -7,6 +7,9 @@ use plansmith_tensor::DType;
 use crate::Error;
 use crate::context::Context;
 
+#[expect(clippy::approx_constant, reason = "the function is defined by six digits of 1/√2")]
+const LAPLACE_MEAN: f64 = 0.707_107;
+
 /// `activation(x)`, any shape.
 pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, activation: &Activation, x: Value) -> Result<Value, Error> {
     g.scope("act_fn", |g| {
@@ -44,7 +47,7 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, activation: &Activation, x:
                 g.div(product, 6.0)?
             }
             Activation::Laplace => {
-                let shifted = g.sub(x, 0.707_107)?;
+                let shifted = g.sub(x, LAPLACE_MEAN)?;
                 let scaled = g.div(shifted, 0.282_095 * std::f64::consts::SQRT_2)?;
                 let erf = g.erf(scaled)?;
                 let sum = g.add(erf, 1.0)?;

@@ -10,7 +10,7 @@ use rten::{Model, ModelOptions};
 use super::guarded;
 use super::rewrite::Rewritten;
 use crate::Error;
-use crate::graph::DataFile;
+use plansmith_onnx::DataFile;
 
 /// Data files, mapped, in the order of their locations. They must not be changed or cut short while they are mapped.
 pub(super) struct MappedFiles {

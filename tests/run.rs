@@ -1,0 +1,40 @@
+//! Greedy text, over the length at which a model's rotations change.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod common;
+
+use common::{case, copy_files, plansmith, text};
+use serde_json::{Map, Value, json};
+
+/// A tokenizer whose every id is a word of its own: `t0`, `t1`, …
+fn words(count: u64) -> Value {
+    let vocab: Map<String, Value> = (0..count).map(|id| (format!("t{id}"), json!(id))).collect();
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "Whitespace" },
+        "post_processor": null, "decoder": null, "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
+    })
+}
+
+/// transformers 5.24, greedy without a cache (so that each step has the frequencies of its length), from 60 tokens; the switch is at 64.
+const ANSWER: &str = "231 180 213 75 17 166 185 25 252 203 183 17 \n";
+
+#[test]
+fn the_cache_is_filled_anew_where_rotations_change() {
+    let folder = tempfile::tempdir().unwrap();
+    copy_files(&case("longrope_short_prompt"), folder.path());
+    std::fs::write(folder.path().join("tokenizer.json"), words(256).to_string()).unwrap();
+    let prompt = (0..60).map(|index| format!("t{}", (7 * index + 3) % 250 + 3)).collect::<Vec<_>>().join(" ");
+    let arguments = ["run", text(folder.path()), "--prompt", &prompt, "--max-tokens", "12", "--token-ids"];
+    let run = plansmith(&arguments).exits(0);
+    assert_eq!(run.stdout, ANSWER);
+    assert!(run.stderr.contains("rotations change beyond 64 tokens: the cache is filled anew"), "{}", run.stderr);
+
+    let out = folder.path().join("short");
+    plansmith(&["export", text(folder.path()), "-o", text(&out), "--max-length", "64"]).exits(0);
+    std::fs::copy(folder.path().join("tokenizer.json"), out.join("tokenizer.json")).unwrap();
+    let graph = out.join("model.onnx");
+    let run = plansmith(&["run", text(&graph), "--prompt", &prompt, "--max-tokens", "12", "--token-ids"]).exits(0);
+    assert!(run.stdout.starts_with("231 180 213 75 17 "), "{}", run.stdout);
+    assert_ne!(run.stdout, ANSWER, "the short frequencies are wrong beyond the switch");
+    assert!(run.stderr.contains("longer than the 64 tokens"), "{}", run.stderr);
+}
