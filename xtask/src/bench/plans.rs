@@ -11,11 +11,23 @@ use crate::process::Program;
 use crate::setup::Setup;
 use crate::worker::Worker;
 
-/// The forms that are tried: a name, and the flags of `plansmith export`.
-pub(crate) const FORMS: [(&str, &[&str]); 3] = [
-    ("tensorrt fp16", &["--dialect", "tensorrt", "--dtype", "fp16"]),
-    ("primitive fp16", &["--opset", "21", "--dtype", "fp16"]),
-    ("primitive fp32", &["--opset", "21", "--dtype", "fp32"]),
+/// One way of exporting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Form {
+    pub(crate) name: &'static str,
+    /// Of `plansmith export`.
+    pub(crate) flags: &'static [&'static str],
+}
+
+/// The composite form, which TensorRT takes for some sizes of heads only.
+pub(crate) const PORTABLE: Form = Form { name: "portable fp16", flags: &["--opset", "23", "--dtype", "fp16"] };
+
+/// The forms that are tried.
+pub(crate) const FORMS: [Form; 4] = [
+    Form { name: "tensorrt fp16", flags: &["--dialect", "tensorrt", "--dtype", "fp16"] },
+    PORTABLE,
+    Form { name: "primitive fp16", flags: &["--opset", "21", "--dtype", "fp16"] },
+    Form { name: "primitive fp32", flags: &["--opset", "21", "--dtype", "fp32"] },
 ];
 
 /// Exports and builds with the command.
@@ -38,8 +50,8 @@ impl Maker {
     }
 
     /// Exports `checkpoint` into the folder `out`; returns the graph.
-    pub(crate) fn export(&self, checkpoint: &Path, flags: &[&str], out: &Path) -> Result<PathBuf, Error> {
-        self.plansmith().arg("export").arg(checkpoint).arg("-o").arg(out).args(flags).read()?;
+    pub(crate) fn export(&self, checkpoint: &Path, form: Form, out: &Path) -> Result<PathBuf, Error> {
+        self.plansmith().arg("export").arg(checkpoint).arg("-o").arg(out).args(form.flags).read()?;
         let graph = files::list(out)?.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "onnx"));
         graph.ok_or_else(|| Error::Unexpected { what: out.display().to_string(), why: "export left no graph there".into() })
     }
@@ -49,9 +61,9 @@ impl Maker {
         Ok(self.plansmith().arg("inspect").arg("--json").arg(path).read()?.stdout)
     }
 
-    /// `builds`, or why `checkpoint` exported with `flags` does not. Works in the folder `out`, which it removes.
-    pub(crate) fn plan(&self, checkpoint: &Path, flags: &[&str], out: &Path) -> Result<String, Error> {
-        let graph = self.export(checkpoint, flags, out)?;
+    /// `builds`, or why `checkpoint` exported in `form` does not. Works in the folder `out`, which it removes.
+    pub(crate) fn plan(&self, checkpoint: &Path, form: Form, out: &Path) -> Result<String, Error> {
+        let graph = self.export(checkpoint, form, out)?;
         let profile = format!("plan:{}", self.profile);
         let build = self.plansmith().arg("engine").arg(&graph).arg("-o").arg(out.join("plans"));
         let built = build.args(["--arch", self.architecture, "--profile", &profile]).capture()?;
