@@ -79,10 +79,11 @@ impl Maker {
     }
 }
 
-/// The line of an error that names the node, else its first.
+/// Of an error the first sentence of the line that names the node, else of its first line.
 fn reason(stderr: &str) -> String {
     let mut lines = stderr.lines().skip_while(|line| !line.starts_with("error: "));
     let first = lines.next().unwrap_or(stderr).trim_start_matches("error: ");
     let nodes = lines.find(|line| line.starts_with("  "));
-    nodes.map_or(first, str::trim).to_owned()
+    let line = nodes.map_or(first, str::trim);
+    line.split_once(". ").map_or(line, |(sentence, _)| sentence).to_owned()
 }
