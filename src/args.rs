@@ -325,12 +325,24 @@ pub(crate) struct Verify {
     /// JSONL of {"text": …} or {"ids": […]} [default: a built-in set]
     #[arg(long, value_name = "FILE")]
     pub(crate) prompts: Option<PathBuf>,
+    /// Hold logits, keys and values to this absolute difference instead of the noise floor
+    #[arg(long, value_name = "X", value_parser = limit)]
+    pub(crate) max_abs: Option<f64>,
+    /// Hold every position to this KL divergence, in nats, instead of the noise floor
+    #[arg(long, value_name = "X", value_parser = limit)]
+    pub(crate) max_kl: Option<f64>,
+    /// Demand this share of positions whose largest logit is the source's, instead of the noise floor
+    #[arg(long, value_name = "X", value_parser = share)]
+    pub(crate) min_top1: Option<f64>,
     /// Write verdict.json and report.html into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// Write verdict.json to this file (- for stdout)
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
+    /// Where a graph disagrees, find the first layer and block that differ, and likely causes
+    #[arg(long)]
+    pub(crate) bisect: bool,
     /// Fail where an artifact could not be executed on this host
     #[arg(long)]
     pub(crate) require_executed: bool,
@@ -459,4 +471,16 @@ pub(crate) struct Families {
     /// Print the page docs/families.md
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
+}
+
+/// A number from 0 on.
+fn limit(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("needs a number from 0 on".to_owned()) }
+}
+
+/// A number from 0 to 1.
+fn share(text: &str) -> Result<f64, String> {
+    let number = limit(text)?;
+    if number <= 1.0 { Ok(number) } else { Err("needs a share from 0 to 1".to_owned()) }
 }

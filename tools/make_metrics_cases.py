@@ -28,7 +28,31 @@ def top(row, count):
     return [int(index) for index in order if not math.isnan(row[index])][:count]
 
 
+def by_column(difference, finite, kl, whole, flips, margins, scale):
+    """Row r is column r % 3; figures of each column."""
+    columns = {}
+    kl_of = numpy.full(len(flips), numpy.nan)
+    kl_of[whole] = kl
+    for column in range(min(3, len(flips))):
+        rows = numpy.arange(len(flips)) % 3 == column
+        values = difference[rows][finite[rows]]
+        some_kl = kl_of[rows & whole] if (rows & whole).any() else numpy.zeros(1)
+        flipped = [margin for margin, flip in zip(margins[rows & whole], flips[rows & whole]) if flip]
+        columns[str(column)] = {
+            "positions": int(rows.sum()),
+            "max_abs": float(values.max()) if values.size else 0.0,
+            "mean_abs": float(values.mean()) if values.size else 0.0,
+            "max_rel": float(values.max() / scale) if values.size else 0.0,
+            "kl_mean": float(some_kl.mean()),
+            "kl_max": float(some_kl.max()),
+            "flips": len(flipped),
+            "flip_margin": float(max(flipped + [0]) / scale),
+        }
+    return columns
+
+
 def expected(source, candidate):
+    vocab = source.shape[1]
     source, candidate = source.astype(numpy.float64), candidate.astype(numpy.float64)
     finite = numpy.isfinite(source) & numpy.isfinite(candidate)
     difference = numpy.abs(source[finite] - candidate[finite])
@@ -47,8 +71,20 @@ def expected(source, candidate):
         overlap += len(set(best) & set(runners)) if whole[row] else 0
         margins.append(s[best[0]] - s[best[1]] if len(best) > 1 else math.inf)
     decided = numpy.array(margins) > MARGIN * scale
-    flips = numpy.array(flips)
+    flips, margins = numpy.array(flips), numpy.array(margins)
+    # The token that follows row r is (5 r + 1) % vocab.
+    next = (5 * numpy.arange(len(source)) + 1) % vocab
+    surprise = [-log[numpy.arange(len(log)), next[whole]] for log in (ours, theirs)]
+    with numpy.errstate(over="ignore"):
+        perplexity = [float(numpy.exp(nats.mean())) for nats in surprise] if whole.any() else None
+    with numpy.errstate(invalid="ignore"):
+        absolute = numpy.abs(source - candidate)
+    worst = sorted(((float(margins[row] / scale), int(row)) for row in numpy.flatnonzero(flips & whole)), key=lambda pair: (-pair[0], pair[1]))
     return {
+        "perplexity": [value if math.isfinite(value) else None for value in perplexity] if perplexity else None,
+        "kl_counts": numpy.bincount(numpy.digitize(kl, [10.0 ** e for e in range(-16, 3)]), minlength=20).tolist(),
+        "flips": worst[:20],
+        "by_column": by_column(absolute, finite, kl, whole, flips, margins, scale),
         "positions": len(source),
         "nonfinite": int((~finite).sum()),
         "scale": float(scale),

@@ -394,7 +394,7 @@ def verify(job):
         outcome, error = ("agreed", "") if "agree" in stdout else ("bad", "exit 0 without `agree`")
     elif code == 1:
         lines = [line.strip() for line in stdout.splitlines()]
-        outcome, error = "wrong", next((line for line in lines if "disagree" in line and "max_rel" in line), error or (lines[-1] if lines else ""))
+        outcome, error = "wrong", next((line for line in lines if "exceeds" in line), error or (lines[-1] if lines else ""))
     elif code == 2:
         outcome = "refused"
         if stdout or "`" not in stderr:

@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
-use plansmith_verify::{Prompts, Verdict};
+use plansmith_verify::{Limits, Prompts, Verdict};
 
 use super::engine::lookup;
 use super::export::options;
@@ -52,8 +52,11 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             prompts: &prompts,
             prompts_origin: &origin,
             keep: None,
+            keep_noise: None,
+            limits: limits(args),
             open: &open_options(&args.tools),
             lookup: &lookup(&args.tools),
+            bisect: args.bisect,
         },
         &audit,
         &mut |progress| show(&progress, &spinner, output),
@@ -66,6 +69,10 @@ fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
     let Progress { what, check, set } = progress;
     output.detail(format!("{what}: {check} of {set}"));
     spinner.inc(1);
+}
+
+fn limits(args: &Verify) -> Limits {
+    Limits { max_abs: args.max_abs, max_kl: args.max_kl, min_top1: args.min_top1 }
 }
 
 /// The graphs and plans that flags name.
@@ -84,6 +91,10 @@ fn by_bundle(
     runtimes: &[RuntimeKind],
     output: &Output,
 ) -> Result<Outcome, Failure> {
+    if args.bisect {
+        return Err(Failure::new("--bisect runs the source's reference, and a bundle has no source")
+            .hint("plansmith verify CHECKPOINT --onnx FILE --bisect"));
+    }
     if args.source.is_some() || args.golden.is_some() || args.prompts.is_some() {
         return Err(Failure::new("--bundle takes source, oracle and prompts from the bundle")
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));
@@ -91,7 +102,8 @@ fn by_bundle(
     let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
     let spinner = output.steps_bar("verifying", 0);
     let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
-    let verdict = assess_bundle(bundle, artifacts, runtimes, &open, &lookup, &mut |progress| show(&progress, &spinner, output))?;
+    let verdict =
+        assess_bundle(bundle, artifacts, runtimes, limits(args), &open, &lookup, &mut |progress| show(&progress, &spinner, output))?;
     spinner.finish_and_clear();
     conclude(&verdict, args, output)
 }

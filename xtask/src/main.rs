@@ -4,6 +4,7 @@ mod assets;
 mod bench;
 mod demo;
 mod error;
+mod mutants;
 mod places;
 mod process;
 mod python;
@@ -55,6 +56,15 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
+    /// Seeds every fault and counts those that verify finds; writes docs/verify.d/mutants.md
+    Mutants {
+        /// What executes graphs: rten or ort
+        #[arg(long, default_value = "rten")]
+        runtime: String,
+        /// Only faults whose checkpoint or name contains this; writes nothing
+        #[arg(long, value_name = "TEXT")]
+        only: Option<String>,
+    },
     /// Checks layers, words, sizes and licences only
     Tidy,
 }
@@ -65,6 +75,7 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Test { allow_missing } => test::main(*allow_missing),
         Task::Demo { allow_missing } => demo::main(*allow_missing),
         Task::Bench { rounds, allow_missing } => bench::main((*rounds).max(1), *allow_missing),
+        Task::Mutants { runtime, only } => mutants::main(runtime, only.as_deref()),
         Task::Tidy => match tidy::check()? + tidy::licences()? {
             0 => Ok(()),
             count => Err(Error::Steps(format!("{count} findings"))),

@@ -7,18 +7,20 @@ use plansmith_engine::Lookup;
 use plansmith_families::DecoderSpec;
 use plansmith_files::{cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
-use plansmith_reference::Reference;
+use plansmith_reference::{LayerRange, Reference};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, OracleAgreement, Oracles, PromptFacts, Prompts, REFERENCE_PRODUCER,
-    SourceFacts, Verdict,
+    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, LayerPeaks, Limits, OracleAgreement, Oracles, Outcome, Precision,
+    PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
 };
 
 use crate::Error;
+use crate::bisect::bisect;
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::judge::{Judge, first_overflow, unlike_its_source};
 use crate::manifest::{GraphRecord, Manifest, PlanRecord};
+use crate::noise::{Floors, Kind, NOISE_NAME};
 
 /// Whose logits count besides the reference's, and for which prompts.
 #[derive(Debug)]
@@ -43,10 +45,16 @@ pub struct Assessment<'a> {
     pub prompts_origin: &'a str,
     /// Where the reference's logits are kept as a golden file; `None` for memory.
     pub keep: Option<&'a Path>,
+    /// Where the noise floors are kept, for whoever has the logits and not the source; `None`: nowhere.
+    pub keep_noise: Option<&'a Path>,
+    /// Limits that replace those that the noise floors give.
+    pub limits: Limits,
     /// How runtimes are opened.
     pub open: &'a OpenOptions,
     /// Where the worker that runs plans is.
     pub lookup: &'a Lookup,
+    /// Whether to look into a graph that disagrees for the first layer and block that differ.
+    pub bisect: bool,
 }
 
 /// The check of `what` (the reference, or a candidate on a runtime) that begins.
@@ -92,14 +100,19 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
     };
 
     let golden = assessment.golden.map(|path| read_golden(path, spec)).transpose()?;
-    let agreement = golden
-        .as_ref()
-        .map(|(golden, _)| OracleAgreement::between(&mut reference, golden, &mut |inner| checking("reference", inner, progress)));
     let keep = assessment.keep.map_or(Keep::Memory, Keep::File);
     let capture = Capture::record(&mut reference, assessment.prompts, vocab, keep, REFERENCE_PRODUCER, &mut |inner| {
         checking("reference", inner, progress);
     })?;
     let overflow = first_overflow(reference.ranges());
+    let peaks = reference.ranges().iter().map(peaks).collect();
+    let mut floors = Floors::new(assessment.source, &mut reference, &capture, golden.as_ref().map(|(golden, _)| golden));
+    floors.prepare(Kind::fp32())?;
+    let agreement = golden.as_ref().map(|(golden, _)| {
+        let noise = floors.get(Kind::fp32()).and_then(|pair| pair.golden.as_ref());
+        let standard = Standard { golden: noise, ..Standard::fixed(Precision::Fp32) };
+        OracleAgreement::between(&mut reference, golden, &standard, &mut |inner| checking("reference", inner, progress))
+    });
     drop(reference);
 
     let prompts = PromptFacts::of(assessment.prompts, assessment.prompts_origin);
@@ -107,18 +120,28 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         Some((golden, _)) => Oracles::Both(golden, &capture),
         None => Oracles::Reference(&capture),
     };
-    let stored = assessment.source.checkpoint.get(&spec.embedding.weight.name).map_or(DType::F32, |tensor| tensor.dtype);
-    let judge = Judge { oracles, stored, overflow, open: assessment.open, lookup: assessment.lookup };
+    let foresee = assessment.keep_noise.is_some();
+    let mut judge =
+        Judge { oracles, floors, foresee, limits: assessment.limits, overflow, open: assessment.open, lookup: assessment.lookup };
     let mut verdicts = Vec::new();
     for graph in assessment.graphs {
         let ours = graph.is_ours();
+        let first = verdicts.len();
         let audit = if ours { audit_initializers(&graph.model, &graph.folder, assessment.source).map(drop) } else { Ok(()) };
         match audit {
             Ok(()) => verdicts.extend(judge.graph(graph, assessment.runtimes, progress)?),
             Err(error) => verdicts.extend(assessment.runtimes.iter().map(|&runtime| unlike_its_source(graph, runtime, &error))),
         }
+        if assessment.bisect {
+            for (verdict, &runtime) in verdicts[first..].iter_mut().zip(assessment.runtimes) {
+                look_into(assessment, graph, runtime, judge.floors.stored, verdict);
+            }
+        }
     }
     verdicts.extend(judge.plans(assessment.plans, progress)?);
+    if let Some(path) = assessment.keep_noise {
+        judge.floors.write(path, golden.is_some())?;
+    }
 
     let evidence = match (golden, agreement) {
         (Some((_, facts)), Some(agreement)) => Evidence::Both(facts, prompts, agreement),
@@ -129,7 +152,27 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         revision: assessment.revision.map(str::to_owned),
         sha256: audited.files.iter().map(|file| (file.name.clone(), file.sha256)).collect(),
     };
-    Ok(Verdict::conclude(source, evidence, verdicts))
+    Ok(Verdict::conclude(source, evidence, verdicts).with_ranges(peaks))
+}
+
+fn peaks(range: &LayerRange) -> LayerPeaks {
+    LayerPeaks { self_attn: range.self_attn.into(), mlp: range.mlp.into(), residual: range.residual.into() }
+}
+
+/// Adds to the verdict on a graph that disagrees where it first does.
+fn look_into(assessment: &Assessment<'_>, graph: &GraphCandidate, runtime: RuntimeKind, stored: DType, verdict: &mut CandidateVerdict) {
+    if verdict.verdict != Outcome::Disagree || verdict.first_divergence.is_some() {
+        return;
+    }
+    let precision = Precision::between(stored, verdict.facts.storage, verdict.facts.compute);
+    let found = precision.and_then(|precision| bisect(graph, runtime, assessment.open, assessment.source, assessment.prompts, precision));
+    match found {
+        Ok(found) => verdict.first_divergence = Some(found),
+        Err(why) => {
+            let reason = verdict.reason.take().unwrap_or_default();
+            verdict.reason = Some(format!("{reason}; {why}"));
+        }
+    }
 }
 
 /// The built-in prompts, as far as they suit the source.
@@ -137,7 +180,9 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
 /// # Errors
 /// The vocabulary is empty.
 pub fn builtin(spec: &DecoderSpec) -> Result<Prompts, plansmith_verify::Error> {
-    let prompts = Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize)?;
+    let window = spec.layers.iter().filter_map(|layer| layer.attention.window).min();
+    let special: Vec<usize> = [window, spec.switch_length()].into_iter().flatten().map(|length| length as usize).collect();
+    let prompts = Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize, &special)?;
     Ok(prompts.switching_at(spec.switch_length().map(|length| length as usize)))
 }
 
@@ -148,7 +193,7 @@ fn read_golden(path: &Path, spec: &DecoderSpec) -> Result<(Golden, GoldenFacts),
     Ok((golden, GoldenFacts { path: path.display().to_string(), sha256: sha256_file(path)?, producer }))
 }
 
-/// The artifacts of a bundle, or those given, against the logits that it holds: no source, no reference.
+/// The artifacts of a bundle, or those given, against the logits and within the noise floors that it holds: no source, no reference.
 ///
 /// # Errors
 /// The bundle's manifest or golden cannot be read, or a runtime is missing.
@@ -156,6 +201,7 @@ pub fn assess_bundle(
     bundle: &Path,
     artifacts: Option<(Vec<GraphCandidate>, Vec<PlanCandidate>)>,
     runtimes: &[RuntimeKind],
+    limits: Limits,
     open: &OpenOptions,
     lookup: &Lookup,
     progress: &mut dyn FnMut(Progress<'_>),
@@ -175,7 +221,8 @@ pub fn assess_bundle(
     };
     let untouched = manifest.graphs.iter().find(|graph| graph.target.storage.is_none());
     let stored = untouched.map_or(DType::F32, |graph| graph.storage.dtype());
-    let judge = Judge { oracles: Oracles::Golden(&golden), stored, overflow: None, open, lookup };
+    let floors = Floors::read(&bundle.join(NOISE_NAME), &golden, stored)?;
+    let mut judge = Judge { oracles: Oracles::Golden(&golden), floors, foresee: false, limits, overflow: None, open, lookup };
     let mut verdicts = Vec::new();
     for graph in &graphs {
         verdicts.extend(judge.graph(graph, runtimes, progress)?);

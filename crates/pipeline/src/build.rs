@@ -8,12 +8,13 @@ use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manif
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
 use plansmith_lowering::{Source, export};
 use plansmith_runtime::OpenOptions;
-use plansmith_verify::{Outcome, Prompts, Verdict};
+use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
 use crate::assess::{Assessment, assess, audit_source, builtin};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
+use crate::noise::NOISE_NAME;
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
@@ -350,13 +351,17 @@ impl Run<'_> {
                 prompts: &prepared.prompts,
                 prompts_origin: &prepared.prompts_origin,
                 keep: prepared.golden.is_none().then_some(oracle.as_path()),
+                keep_noise: Some(&self.folder.join(NOISE_NAME)),
+                limits: Limits::default(),
                 open: self.options.open,
                 lookup: self.options.lookup,
+                bisect: true,
             },
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),
         )?;
         self.record("golden.safetensors")?;
+        self.record(NOISE_NAME)?;
         Ok(verdict)
     }
 

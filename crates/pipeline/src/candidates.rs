@@ -64,6 +64,11 @@ impl GraphCandidate {
         cache.map_or(DType::F32, |input| input.dtype)
     }
 
+    /// Whether attention is written as products around a softmax, so that scores are stored in between.
+    pub(crate) fn stores_scores(&self) -> bool {
+        self.model.graph.iter().flat_map(|graph| &graph.node).any(|node| node.op_type() == "Softmax")
+    }
+
     /// The dtype that most bytes of its stored tensors have.
     pub(crate) fn storage(&self) -> DType {
         let mut bytes: Vec<(DType, u64)> = Vec::new();

@@ -7,17 +7,25 @@ use plansmith_engine::{Flavor, Lookup, PlanCheck, PlanManifest, WorkerPaths, che
 use plansmith_reference::LayerRange;
 use plansmith_runtime::{OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
 use plansmith_tensor::DType;
-use plansmith_verify::{Candidate, CandidateFacts, CandidateVerdict, FirstDivergence, Oracles, Outcome, Precision, Tolerance};
+use plansmith_verify::{Candidate, CandidateFacts, CandidateVerdict, FirstDivergence, Limits, Oracles, Outcome, Precision, Standard};
 
 use crate::Error;
 use crate::assess::Progress;
 use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::noise::{Floors, Kind};
+
+/// A plan does not say whether its attention was written with scores that are stored.
+const PLANS_STORE_SCORES: bool = true;
 
 /// Who speaks for the source, and how candidates are executed.
 pub(crate) struct Judge<'a> {
     pub(crate) oracles: Oracles<'a>,
-    /// How the source's weights are stored.
-    pub(crate) stored: DType,
+    /// What rounding alone does.
+    pub(crate) floors: Floors<'a>,
+    /// Whether floors are also measured for what this host does not execute: graphs in their own dtype, plans.
+    pub(crate) foresee: bool,
+    /// What the user set.
+    pub(crate) limits: Limits,
     /// The first block that leaves fp16's range, and the sentence about it.
     pub(crate) overflow: Option<(FirstDivergence, String)>,
     pub(crate) open: &'a OpenOptions,
@@ -27,17 +35,21 @@ pub(crate) struct Judge<'a> {
 impl Judge<'_> {
     /// A graph on each runtime.
     pub(crate) fn graph(
-        &self,
+        &mut self,
         graph: &GraphCandidate,
         runtimes: &[RuntimeKind],
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Vec<CandidateVerdict>, Error> {
         let mut verdicts = Vec::new();
+        let scores = graph.stores_scores();
+        if self.foresee {
+            self.prepare(graph.storage(), graph.compute(), scores)?;
+        }
         for &runtime in runtimes {
             let mut loaded = load(runtime, graph.source(), self.open)?;
             let facts = graph_facts(graph, runtime, loaded.facts.compute);
             let what = format!("{} on {runtime}", graph.name);
-            let verdict = self.judge(Candidate { session: &mut *loaded.session, facts }, &what, progress);
+            let verdict = self.judge(Candidate { session: &mut *loaded.session, facts }, scores, &what, progress)?;
             verdicts.push(match &self.overflow {
                 Some((divergence, problem)) if graph.compute() == DType::F16 && verdict.verdict == Outcome::Agree => CandidateVerdict {
                     verdict: Outcome::Disagree,
@@ -51,17 +63,36 @@ impl Judge<'_> {
         Ok(verdicts)
     }
 
-    fn judge(&self, candidate: Candidate<'_>, what: &str, progress: &mut dyn FnMut(Progress<'_>)) -> CandidateVerdict {
-        match Precision::between(self.stored, candidate.facts.storage, candidate.facts.compute) {
-            Err(problem) => CandidateVerdict::failed(candidate.facts, problem),
-            Ok(precision) => self.oracles.judge(candidate, &Tolerance::of(precision), &mut |inner| {
-                progress(Progress { what, check: inner.check, set: inner.set });
-            }),
-        }
+    fn judge(
+        &mut self,
+        candidate: Candidate<'_>,
+        scores: bool,
+        what: &str,
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<CandidateVerdict, Error> {
+        let CandidateFacts { storage, compute, .. } = candidate.facts;
+        let precision = match Precision::between(self.floors.stored, storage, compute) {
+            Err(problem) if !self.limits.is_given() => return Ok(CandidateVerdict::failed(candidate.facts, problem)),
+            precision => precision.unwrap_or(Precision::Unknown),
+        };
+        let floors = self.prepare(storage, compute, scores)?.and_then(|kind| self.floors.get(kind));
+        let (golden, reference) = (floors.and_then(|pair| pair.golden.as_ref()), floors.and_then(|pair| pair.reference.as_ref()));
+        let standard = Standard { precision, limits: self.limits, golden, reference };
+        Ok(self.oracles.judge(candidate, &standard, &mut |inner| progress(Progress { what, check: inner.check, set: inner.set })))
+    }
+
+    fn prepare(&mut self, storage: DType, compute: DType, scores: bool) -> Result<Option<Kind>, Error> {
+        let kind = Kind::of(self.floors.stored, storage, compute, scores);
+        kind.map(|kind| self.floors.prepare(kind)).transpose()?;
+        Ok(kind)
     }
 
     /// Plans, those of one folder together: a prefill plan and a decode plan of one architecture serve one cache.
-    pub(crate) fn plans(&self, plans: &[PlanCandidate], progress: &mut dyn FnMut(Progress<'_>)) -> Result<Vec<CandidateVerdict>, Error> {
+    pub(crate) fn plans(
+        &mut self,
+        plans: &[PlanCandidate],
+        progress: &mut dyn FnMut(Progress<'_>),
+    ) -> Result<Vec<CandidateVerdict>, Error> {
         let mut folders: Vec<&Path> = Vec::new();
         for plan in plans {
             let folder = folder_of(plan);
@@ -78,12 +109,17 @@ impl Judge<'_> {
     }
 
     fn plans_of_one_folder(
-        &self,
+        &mut self,
         plans: &[&PlanCandidate],
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Vec<CandidateVerdict>, Error> {
         let checks = plans.iter().map(|plan| check_plan(&plan.path, &manifest_path(&plan.path))).collect::<Result<Vec<_>, _>>()?;
         let facts: Vec<CandidateFacts> = plans.iter().zip(&checks).map(|(plan, check)| plan_facts(plan, &check.manifest)).collect();
+        if self.foresee {
+            for CandidateFacts { storage, compute, .. } in &facts {
+                self.prepare(*storage, *compute, PLANS_STORE_SCORES)?;
+            }
+        }
         let not_executed = |why: &str, more: &[String]| {
             let verdict = |(facts, check): (&CandidateFacts, &PlanCheck)| {
                 let checked = [&check.checked, more].concat().join("; ");
@@ -104,7 +140,7 @@ impl Judge<'_> {
         let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
         let what = format!("{} on tensorrt", names.join(" and "));
         let Some(first) = facts.first().cloned() else { return Ok(Vec::new()) };
-        let judged = self.judge(Candidate { session: &mut *loaded.session, facts: first }, &what, progress);
+        let judged = self.judge(Candidate { session: &mut *loaded.session, facts: first }, PLANS_STORE_SCORES, &what, progress)?;
         Ok(facts.into_iter().map(|facts| CandidateVerdict { facts, ..judged.clone() }).collect())
     }
 }
@@ -140,5 +176,5 @@ pub(crate) fn first_overflow(ranges: &[LayerRange]) -> Option<(FirstDivergence, 
         "layer {layer}, {block}: activations reach {value:.3e} in the reference, beyond fp16's {limit}: the graph computes in fp16 and \
          gives infinity there on hardware that does; export it with --compute fp32 or bf16"
     );
-    Some((FirstDivergence { layer, block: block.to_owned() }, problem))
+    Some((FirstDivergence::at(Some(layer), block), problem))
 }

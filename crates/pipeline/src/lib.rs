@@ -1,6 +1,7 @@
 //! Pipeline files, stages, cache, manifest and bundle; and the assessment that `verify` and `build` share.
 
 mod assess;
+mod bisect;
 mod build;
 mod candidates;
 mod check;
@@ -8,7 +9,9 @@ mod error;
 mod file;
 mod judge;
 mod manifest;
+mod noise;
 mod parse;
+mod places;
 mod stages;
 mod store;
 mod text;

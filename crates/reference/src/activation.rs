@@ -17,27 +17,27 @@ pub(crate) const CHUNK: usize = 1 << 14;
 /// `values = activation(values)`, times `factor` where there is one of as many elements. NaN stays NaN.
 pub(crate) fn activate(weights: &Weights, activation: &Activation, values: &mut [f32], factor: Option<&[f32]>) {
     match activation {
-        Activation::Identity => each(values, factor, |x| x),
-        Activation::Silu => each(values, factor, |x| x * sigmoid(x)),
-        Activation::Gelu => each(values, factor, gelu),
-        Activation::GeluTanh => each(values, factor, gelu_tanh),
-        Activation::QuickGelu => each(values, factor, |x| x * sigmoid(1.702 * x)),
-        Activation::ClippedGelu => each(values, factor, |x| gelu(x).clamp(-10.0, 10.0)),
-        Activation::Relu => each(values, factor, relu),
-        Activation::Relu2 => each(values, factor, |x| relu(x) * relu(x)),
-        Activation::Relu6 => each(values, factor, |x| x.clamp(0.0, 6.0)),
-        Activation::LeakyRelu => each(values, factor, |x| if x < 0.0 { 0.01 * x } else { x }),
-        Activation::Sigmoid => each(values, factor, sigmoid),
-        Activation::Tanh => each(values, factor, tanh),
-        Activation::Mish => each(values, factor, mish),
-        Activation::HardSwish => each(values, factor, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
-        Activation::Laplace => each(values, factor, |x| normal_share((x - LAPLACE_MEAN) / (0.282_095 * SQRT_2))),
-        Activation::SqrtSoftplus => each(values, factor, |x| softplus(x).sqrt()),
+        Activation::Identity => each(weights, values, factor, |x| x),
+        Activation::Silu => each(weights, values, factor, |x| x * sigmoid(x)),
+        Activation::Gelu => each(weights, values, factor, gelu),
+        Activation::GeluTanh => each(weights, values, factor, gelu_tanh),
+        Activation::QuickGelu => each(weights, values, factor, |x| x * sigmoid(1.702 * x)),
+        Activation::ClippedGelu => each(weights, values, factor, |x| gelu(x).clamp(-10.0, 10.0)),
+        Activation::Relu => each(weights, values, factor, relu),
+        Activation::Relu2 => each(weights, values, factor, |x| relu(x) * relu(x)),
+        Activation::Relu6 => each(weights, values, factor, |x| x.clamp(0.0, 6.0)),
+        Activation::LeakyRelu => each(weights, values, factor, |x| if x < 0.0 { 0.01 * x } else { x }),
+        Activation::Sigmoid => each(weights, values, factor, sigmoid),
+        Activation::Tanh => each(weights, values, factor, tanh),
+        Activation::Mish => each(weights, values, factor, mish),
+        Activation::HardSwish => each(weights, values, factor, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
+        Activation::Laplace => each(weights, values, factor, |x| normal_share((x - LAPLACE_MEAN) / (0.282_095 * SQRT_2))),
+        Activation::SqrtSoftplus => each(weights, values, factor, |x| softplus(x).sqrt()),
         Activation::Xielu(stored) => {
             let scalar = |weight| weights.vector(weight)[0];
             let (beta, eps) = (scalar(&stored.beta), scalar(&stored.eps));
             let (positive, negative) = (softplus(scalar(&stored.alpha_p)), beta + softplus(scalar(&stored.alpha_n)));
-            each(values, factor, |x| {
+            each(weights, values, factor, |x| {
                 let bend = if x > 0.0 { positive * x * x } else { (exp_minus_1_of_negative(x.min(eps)) - x) * negative };
                 bend + beta * x
             });
@@ -45,15 +45,18 @@ pub(crate) fn activate(weights: &Weights, activation: &Activation, values: &mut 
     }
 }
 
-fn each(values: &mut [f32], factor: Option<&[f32]>, function: impl Fn(f32) -> f32 + Sync) {
+fn each(weights: &Weights, values: &mut [f32], factor: Option<&[f32]>, function: impl Fn(f32) -> f32 + Sync) {
+    let keep = |values: &mut [f32]| weights.rounding.activations.iter().for_each(|significand| significand.round(values));
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(index, values)| {
         for value in &mut *values {
             *value = function(*value);
         }
+        keep(values);
         if let Some(factor) = factor {
             for (value, factor) in values.iter_mut().zip(&factor[index * CHUNK..]) {
                 *value *= factor;
             }
+            keep(values);
         }
     });
 }

@@ -11,6 +11,7 @@ use rayon::prelude::*;
 use crate::activation::softcap;
 use crate::alibi::distances;
 use crate::cache::{HeadCache, LayerCache};
+use crate::rounding::Rounding;
 use crate::softmax::{masked_softmax, reach};
 
 /// Queries of one task: their scores against 8192 columns take 2 MiB.
@@ -18,7 +19,16 @@ const QUERIES: usize = 64;
 
 /// Attends from `query`, `[batch, sequence, heads, head_dim]`, to `cache`, which holds this step's tokens already.
 /// The result is shaped like `query`; `sinks` is `[heads]`.
-pub(crate) fn attend(attention: &Attention, sinks: Option<&[f32]>, cache: &LayerCache, batch: &Batch, query: &[f32]) -> Vec<f32> {
+///
+/// Of `rounding`, scores and the shares that softmax gives are rounded here.
+pub(crate) fn attend(
+    attention: &Attention,
+    sinks: Option<&[f32]>,
+    cache: &LayerCache,
+    batch: &Batch,
+    query: &[f32],
+    rounding: Rounding,
+) -> Vec<f32> {
     let distances = attention.alibi.as_ref().map(|alibi| distances(alibi, batch));
     let heads = attention.heads as usize;
     let group = heads / cache.kv_heads;
@@ -42,6 +52,7 @@ pub(crate) fn attend(attention: &Attention, sinks: Option<&[f32]>, cache: &Layer
                 head,
                 first,
                 count: QUERIES.min(batch.sequence - first),
+                rounding,
             }
         })
         .collect();
@@ -86,6 +97,7 @@ struct Task<'a> {
     head: usize,
     first: usize,
     count: usize,
+    rounding: Rounding,
 }
 
 impl Task<'_> {
@@ -115,6 +127,9 @@ impl Task<'_> {
             self.attention.scale as f32,
             Par::Seq,
         );
+        if let Some(significand) = self.rounding.activations.filter(|_| self.rounding.scores) {
+            significand.round(&mut scores);
+        }
         let mask = &self.batch.attention_mask[self.row * self.batch.total()..][..columns];
         for (index, scores) in scores.chunks_exact_mut(columns).enumerate() {
             let reach = reach(past + self.first + index, self.attention.window);
@@ -126,6 +141,9 @@ impl Task<'_> {
                 None => self.sink,
             };
             masked_softmax(scores, mask, reach, sink);
+        }
+        if let Some(significand) = self.rounding.activations {
+            significand.round(&mut scores);
         }
         let mut out = vec![0.0; self.count * head_dim];
         matmul(
@@ -184,7 +202,7 @@ mod tests {
         cache.append(3, &KEY, &VALUE);
         let mut batch = Batch::unpadded(1, vec![0; 3], 0).unwrap();
         batch.attention_mask = mask.to_vec();
-        attend(attention, sinks, &cache, &batch, &QUERY)
+        attend(attention, sinks, &cache, &batch, &QUERY, Rounding::default())
     }
 
     /// Wanted: `eager_attention_forward` of transformers 5.24 in modeling_gpt_oss.

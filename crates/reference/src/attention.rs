@@ -26,16 +26,20 @@ pub(crate) fn self_attention(step: &Step<'_>, attention: &Attention, cache: &mut
         let head_dim = attention.head_dim as usize;
         step.rotations[rope].apply(&mut query, attention.heads as usize, head_dim);
         step.rotations[rope].apply(&mut key, attention.kv_heads as usize, head_dim);
+        weights.keep(&mut query);
+        weights.keep(&mut key);
     }
     norm_heads(step, attention, NormOrder::AfterRotation, &mut query, &mut key, peak);
     if let Some(scale) = attention.query_scale {
         scale_by_position(scale, &batch.position_ids, &mut query);
+        weights.keep(&mut query);
         raise(peak, &query);
     }
 
     cache.append(batch.sequence, &key, &value);
     let sinks = attention.sinks.as_ref().map(|sinks| weights.vector(sinks));
-    let mut merged = attend(attention, sinks.as_deref(), cache, batch, &query);
+    let mut merged = attend(attention, sinks.as_deref(), cache, batch, &query, weights.rounding);
+    weights.keep(&mut merged);
     if let Some(norm) = &attention.merged_norm {
         norm_in_place(weights, norm, &mut merged);
         raise(peak, &merged);

@@ -10,7 +10,10 @@ use crate::weights::{Matrix, Weights};
 /// `[tokens, hidden_size]` of a batch that [`check`] accepts.
 pub(crate) fn embed(weights: &Weights, embedding: &Embedding, batch: &Batch) -> Vec<f32> {
     let mut x = rows(&weights.matrix(&embedding.weight), batch.input_ids.iter().map(|&id| id as usize));
-    scale(&mut x, embedding.scale);
+    if embedding.scale != 1.0 {
+        scale(&mut x, embedding.scale);
+        weights.keep(&mut x);
+    }
     if let Some(project) = &embedding.project {
         x = linear(weights, project, &x);
     }
@@ -19,8 +22,12 @@ pub(crate) fn embed(weights: &Weights, embedding: &Embedding, batch: &Batch) -> 
         Some(Positions::Learned { weight, offset }) => {
             let indices = batch.position_ids.iter().map(|&position| position as usize + *offset as usize);
             add(&mut x, &rows(&weights.matrix(weight), indices));
+            weights.keep(&mut x);
         }
-        Some(Positions::Sinusoidal { frequencies, offset }) => add_waves(&mut x, frequencies, *offset as i64, &batch.position_ids),
+        Some(Positions::Sinusoidal { frequencies, offset }) => {
+            add_waves(&mut x, frequencies, *offset as i64, &batch.position_ids);
+            weights.keep(&mut x);
+        }
     }
     if let Some(norm) = &embedding.norm {
         norm_in_place(weights, norm, &mut x);

@@ -1,6 +1,7 @@
 //! One layer.
 
 use plansmith_families::{Arrangement, Join, Layer, Residual};
+use plansmith_tensor::Tap;
 
 use crate::attention::self_attention;
 use crate::cache::LayerCache;
@@ -12,10 +13,14 @@ use crate::step::Step;
 use crate::weights::Weights;
 
 /// Takes the residual stream `x`, `[tokens, hidden_size]`, through one layer.
-pub(crate) fn through(step: &Step<'_>, layer: &Layer, cache: &mut LayerCache, x: &mut Vec<f32>, range: &mut LayerRange) {
+pub(crate) fn through(step: &Step<'_>, (index, layer): (usize, &Layer), cache: &mut LayerCache, x: &mut Vec<f32>, range: &mut LayerRange) {
     let LayerRange { self_attn, mlp, residual } = range;
-    let attention = |x: &[f32], peak: &mut f32| self_attention(step, &layer.attention, cache, x, peak);
-    let feed_forward = |x: &[f32], peak: &mut f32| feed_forward(step.weights, &layer.mlp, x, peak);
+    let tapped = |tap: Tap, values: Vec<f32>| {
+        step.tap(tap, step.batch.batch * step.batch.sequence, &values);
+        values
+    };
+    let attention = |x: &[f32], peak: &mut f32| tapped(Tap::Attention(index), self_attention(step, &layer.attention, cache, x, peak));
+    let feed_forward = |x: &[f32], peak: &mut f32| tapped(Tap::Mlp(index), feed_forward(step.weights, &layer.mlp, x, peak));
     match layer.arrangement {
         Arrangement::Sequential => {
             joined(step.weights, &layer.attention_join, x, attention, self_attn, residual);
@@ -25,6 +30,7 @@ pub(crate) fn through(step: &Step<'_>, layer: &Layer, cache: &mut LayerCache, x:
             let terms = side_by_side(step.weights, (&layer.attention_join, attention, self_attn), (&layer.mlp_join, feed_forward, mlp), x);
             for term in terms {
                 add(x, &term);
+                step.weights.keep(x);
                 raise(residual, x);
             }
         }
@@ -59,6 +65,7 @@ fn joined(
         *x = normed;
     }
     add(x, &term);
+    weights.keep(x);
     raise(residual, x);
     if let Some(norm) = &join.stream_norm {
         norm_in_place(weights, norm, x);
@@ -80,6 +87,7 @@ fn term(weights: &Weights, join: &Join, x: &[f32], block: impl FnOnce(&[f32], &m
     }
     if join.scale != 1.0 {
         scale(&mut term, join.scale);
+        weights.keep(&mut term);
         raise(peak, &term);
     }
     term

@@ -23,6 +23,7 @@ mod norm;
 mod projections;
 mod range;
 mod rotation;
+mod rounding;
 mod session;
 mod softmax;
 mod step;
@@ -32,4 +33,5 @@ mod weights;
 
 pub use error::Error;
 pub use range::LayerRange;
+pub use rounding::{Rounding, Significand};
 pub use session::Reference;

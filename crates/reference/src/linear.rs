@@ -34,6 +34,7 @@ pub(crate) fn linear(weights: &Weights, layer: &Linear, x: &[f32]) -> Vec<f32> {
             add(row, &bias);
         }
     }
+    weights.keep(&mut y);
     y
 }
 

@@ -3,6 +3,7 @@
 use plansmith_families::{Gain, Norm, NormKind};
 use rayon::prelude::*;
 
+use crate::linear::add;
 use crate::weights::Weights;
 
 /// Rows a task.
@@ -14,19 +15,27 @@ pub(crate) fn norm_in_place(weights: &Weights, norm: &Norm, x: &mut [f32]) {
     let gains = gains(weights, &norm.gain);
     let sets = (gains.len() / width).max(1);
     let bias = norm.bias.as_ref().map(|bias| weights.vector(bias));
+    let keep = |row: &mut [f32]| weights.rounding.activations.iter().for_each(|significand| significand.round(row));
+    // A factor `1 + weight` would not survive 16 bits, so that graphs multiply by it before they round.
+    let is_plain = !matches!(norm.gain, Gain::Weight { offset, .. } if offset != 0.0);
     x.par_chunks_mut(ROWS * width).enumerate().for_each(|(task, rows)| {
         for (index, row) in rows.chunks_exact_mut(width).enumerate() {
             match norm.kind {
                 NormKind::Rms => divide_by_rms(row, norm.eps),
                 NormKind::Layer => divide_by_deviation(row, norm.eps),
             }
+            if is_plain {
+                keep(row);
+            }
             // With factors for each head, the rows are the heads of one token after another.
             let set = (task * ROWS + index) % sets;
             for (x, gain) in row.iter_mut().zip(&gains[set * width..]) {
                 *x *= gain;
             }
-            for (x, bias) in row.iter_mut().zip(bias.iter().flatten()) {
-                *x += bias;
+            keep(row);
+            if let Some(bias) = &bias {
+                add(row, bias);
+                keep(row);
             }
         }
     });

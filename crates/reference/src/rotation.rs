@@ -3,6 +3,8 @@
 use plansmith_families::{Frequencies, Pairing, Rope};
 use rayon::prelude::*;
 
+use crate::rounding::Significand;
+
 /// Cosine and sine of every token and pair, times the amplitude: `[tokens, pairs]`.
 pub(crate) struct Rotation {
     pairing: Pairing,
@@ -25,6 +27,16 @@ impl Rotation {
         let turns =
             positions.iter().flat_map(|&position| frequencies.iter().map(move |&frequency| turn(position as f32, frequency))).collect();
         Self { pairing: rope.pairing, pairs: frequencies.len(), turns }
+    }
+
+    /// The same with cosines and sines as they are stored.
+    pub(crate) fn rounded(mut self, significand: Significand) -> Self {
+        for turn in &mut self.turns {
+            let mut both = [turn.0, turn.1];
+            significand.round(&mut both);
+            *turn = both.into();
+        }
+        self
     }
 
     /// Turns every head of `x`, `[tokens, heads, head_dim]`; elements of a head beyond the pairs pass.

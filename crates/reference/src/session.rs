@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use plansmith_checkpoint::Checkpoint;
 use plansmith_families::DecoderSpec;
-use plansmith_tensor::{Batch, Cache, Logits, Session, SessionError, Signature};
+use plansmith_tensor::{Batch, Cache, HostTensor, Logits, Session, SessionError, Signature, Tap};
 
 use crate::cache::{self, LayerCache};
 use crate::embedding::{self, embed};
@@ -12,7 +12,7 @@ use crate::norm::norm_in_place;
 use crate::range::{LayerRange, raise};
 use crate::step::Step;
 use crate::weights::Weights;
-use crate::{Error, head, layer};
+use crate::{Error, Rounding, head, layer};
 
 /// A model executed in fp32, straight from its checkpoint.
 ///
@@ -35,8 +35,17 @@ impl Reference {
     /// # Errors
     /// A tensor is missing, has another shape, or is not stored in F32, F16 or BF16; or the files cannot be mapped.
     pub fn open(spec: impl Into<Arc<DecoderSpec>>, checkpoint: &Checkpoint) -> Result<Self, Error> {
+        Self::open_rounded(spec, checkpoint, Rounding::default())
+    }
+
+    /// As [`Reference::open`], with everything that `rounding` names rounded: what its logits differ by is the noise of that dtype.
+    ///
+    /// # Errors
+    /// As [`Reference::open`].
+    pub fn open_rounded(spec: impl Into<Arc<DecoderSpec>>, checkpoint: &Checkpoint, rounding: Rounding) -> Result<Self, Error> {
         let spec = spec.into();
-        let weights = Weights::open(spec.weights(), checkpoint)?;
+        let mut weights = Weights::open(spec.weights(), checkpoint)?;
+        weights.rounding = rounding;
         let layers = cache::empty(&spec, 1);
         let ranges = vec![LayerRange::default(); spec.layers.len()];
         Ok(Self { spec, weights, batch: 1, past: 0, layers, ranges, signature: Signature::default() })
@@ -63,17 +72,31 @@ impl Reference {
             return Err(SessionError::Batch(format!("logits are asked for at position {position}; the step has {}", batch.sequence)));
         }
         // From inside the pool a parallel loop begins on this very thread; from outside each would wake the pool and be woken by it.
-        Ok(rayon::scope(|_| self.execute(batch, positions)))
+        Ok(rayon::scope(|_| self.execute(batch, positions, false)).0)
     }
 
-    fn execute(&mut self, batch: &Batch, positions: &[usize]) -> Logits {
-        let step = Step::new(&self.spec, &self.weights, batch);
+    /// A step that is looked into: besides the logits of every position the value at every [`Tap`], `[tokens, width]` (tokens row by
+    /// row), in the order of computation. All of them are held at once.
+    ///
+    /// # Errors
+    /// As [`Session::step`].
+    pub fn step_tapped(&mut self, batch: &Batch) -> Result<(Logits, Vec<(Tap, HostTensor)>), SessionError> {
+        self.check(batch)?;
+        let all: Vec<usize> = (0..batch.sequence).collect();
+        Ok(rayon::scope(|_| self.execute(batch, &all, true)))
+    }
+
+    fn execute(&mut self, batch: &Batch, positions: &[usize], tapped: bool) -> (Logits, Vec<(Tap, HostTensor)>) {
+        let step = Step::new(&self.spec, &self.weights, batch, tapped);
+        let tokens = batch.batch * batch.sequence;
         let mut x = embed(&self.weights, &self.spec.embedding, batch);
         if let Some(first) = self.ranges.first_mut() {
             raise(&mut first.residual, &x);
         }
-        for ((layer, cache), range) in self.spec.layers.iter().zip(&mut self.layers).zip(&mut self.ranges) {
+        step.tap(Tap::Embedding, tokens, &x);
+        for ((layer, cache), range) in self.spec.layers.iter().enumerate().zip(&mut self.layers).zip(&mut self.ranges) {
             layer::through(&step, layer, cache, &mut x, range);
+            step.tap(Tap::Layer(layer.0), tokens, &x);
         }
         self.past += batch.sequence;
 
@@ -87,8 +110,10 @@ impl Reference {
         if let Some(norm) = &self.spec.final_norm {
             norm_in_place(&self.weights, norm, &mut last);
         }
+        step.tap(Tap::FinalNorm, batch.batch * positions.len(), &last);
         let data = if last.is_empty() { last } else { head::logits(&self.weights, &self.spec.head, last) };
-        Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }
+        step.tap(Tap::Logits, batch.batch * positions.len(), &data);
+        (Logits { batch: batch.batch, sequence: positions.len(), vocab: self.spec.vocab_size as usize, data }, step.into_taps())
     }
 
     fn check(&self, batch: &Batch) -> Result<(), SessionError> {
@@ -124,6 +149,10 @@ impl Session for Reference {
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
         let all: Vec<usize> = (0..batch.sequence).collect();
         self.step_at(batch, &all)
+    }
+
+    fn step_at(&mut self, batch: &Batch, positions: &[usize]) -> Result<Logits, SessionError> {
+        Reference::step_at(self, batch, positions)
     }
 
     fn cache(&self) -> Result<Cache, SessionError> {

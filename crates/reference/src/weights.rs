@@ -11,13 +11,14 @@ use plansmith_checkpoint::{Checkpoint, Mapped, TensorInfo};
 use plansmith_families::Weight;
 use plansmith_tensor::DType;
 
-use crate::Error;
+use crate::{Error, Rounding, Significand};
 
-/// Mapped weights, each checked for shape and type.
+/// Mapped weights, each checked for shape and type; and how numbers are rounded, since whoever computes with weights needs both.
 #[derive(Debug)]
 pub(crate) struct Weights {
     mapped: Mapped,
     tensors: HashMap<String, Stored>,
+    pub(crate) rounding: Rounding,
 }
 
 #[derive(Debug)]
@@ -60,13 +61,20 @@ impl Weights {
         for weight in weights {
             tensors.insert(weight.name.clone(), Stored::of(weight, checkpoint.tensor(&weight.name)?)?);
         }
-        Ok(Self { mapped: checkpoint.map()?, tensors })
+        Ok(Self { mapped: checkpoint.map()?, tensors, rounding: Rounding::default() })
+    }
+
+    /// What is left of an operation's result where it is stored.
+    pub(crate) fn keep(&self, values: &mut [f32]) {
+        if let Some(significand) = self.rounding.activations {
+            significand.round_in_parallel(values);
+        }
     }
 
     /// A weight that was opened, as a matrix; a vector is a matrix of one row, a scalar one of one element.
     pub(crate) fn matrix(&self, weight: &Weight) -> Matrix<'_> {
         let stored = &self.tensors[&weight.name];
-        Matrix { mapped: &self.mapped, stored }
+        Matrix { mapped: &self.mapped, stored, rounding: self.rounding.weights }
     }
 
     /// A copy of a weight that was opened, all of its elements in a row.
@@ -100,6 +108,7 @@ impl Stored {
 pub(crate) struct Matrix<'a> {
     mapped: &'a Mapped,
     stored: &'a Stored,
+    rounding: Option<Significand>,
 }
 
 impl Matrix<'_> {
@@ -115,7 +124,7 @@ impl Matrix<'_> {
     ///
     /// They lie in the map where they are stored in fp32 at an aligned address (the format promises no alignment), else in a copy.
     pub(crate) fn with_rows<T>(&self, range: Range<usize>, read: impl FnOnce(&[f32]) -> T) -> T {
-        let result = read(&widen(self.stored.dtype, self.bytes(range.clone())));
+        let result = read(&self.widen(self.bytes(range.clone())));
         self.release(range);
         result
     }
@@ -124,12 +133,15 @@ impl Matrix<'_> {
     pub(crate) fn with_tile<T>(&self, rows: Range<usize>, columns: Range<usize>, read: impl FnOnce(MatRef<'_, f32>) -> T) -> T {
         let (dtype, row) = (self.stored.dtype, self.stored.columns);
         let bytes = self.bytes(rows.clone());
-        if let Some(elements) = native::<f32>(bytes).filter(|_| dtype == Float::F32) {
+        if let Some(elements) = native::<f32>(bytes).filter(|_| dtype == Float::F32 && self.rounding.is_none()) {
             return read(MatRef::from_row_major_slice(elements, rows.len(), row).subcols(columns.start, columns.len()));
         }
         let mut tile = Vec::with_capacity(rows.len() * columns.len());
         for row in bytes.chunks_exact(self.stored.row_bytes()) {
             widen_onto(&mut tile, dtype, &row[columns.start * dtype.bytes()..columns.end * dtype.bytes()]);
+        }
+        if let Some(significand) = self.rounding {
+            significand.round(&mut tile);
         }
         read(MatRef::from_row_major_slice(&tile, rows.len(), columns.len()))
     }
@@ -139,6 +151,15 @@ impl Matrix<'_> {
         let (row, info) = (self.stored.row_bytes() as u64, &self.stored.info);
         let (first, count) = (range.start as u64, range.len() as u64);
         self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });
+    }
+
+    /// Stored elements in fp32, rounded where that is asked for.
+    fn widen<'b>(&self, bytes: &'b [u8]) -> Cow<'b, [f32]> {
+        let mut elements = widen(self.stored.dtype, bytes);
+        if let Some(significand) = self.rounding {
+            significand.round(elements.to_mut());
+        }
+        elements
     }
 
     fn bytes(&self, range: Range<usize>) -> &[u8] {

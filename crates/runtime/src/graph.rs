@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use plansmith_onnx::proto::ValueInfoProto;
 use plansmith_onnx::{DataFile, Links, ModelProto};
 
 use crate::Error;
@@ -61,5 +62,19 @@ impl<'a> Graph<'a> {
         let interface = Interface::read(signature).map_err(|reason| Error::Interface { graph: name.clone(), reason })?;
         let files = plansmith_onnx::data_files(&model, folder, links).map_err(refuse)?;
         Ok(Self { name, model, path, files, interface })
+    }
+
+    /// Makes `values` outputs too. Outputs need no type: runtimes infer it. With any, the graph is no longer that of its file.
+    pub(crate) fn tap(&mut self, values: &[String]) {
+        if values.is_empty() {
+            return;
+        }
+        self.path = None;
+        let Some(graph) = &mut self.model.to_mut().graph else { return };
+        for value in values {
+            if !graph.output.iter().any(|output| output.name() == value) {
+                graph.output.push(ValueInfoProto { name: Some(value.clone()), ..ValueInfoProto::default() });
+            }
+        }
     }
 }

@@ -27,6 +27,8 @@ pub struct OpenOptions {
     pub ort_library: Option<PathBuf>,
     /// What the runtime may change.
     pub optimization: Optimization,
+    /// Values inside the graph, by name, that each step also gives: see [`Session::tapped`]. The graph is changed in memory only.
+    pub taps: Vec<String>,
 }
 
 /// What executes a session.
@@ -85,7 +87,8 @@ pub fn open(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -
 /// refuses the graph. A `TensorRt` session runs plans, not graphs, and is refused.
 pub fn load(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -> Result<Loaded, Error> {
     let start = Instant::now();
-    let graph = Graph::read(source)?;
+    let mut graph = Graph::read(source)?;
+    graph.tap(&options.taps);
     let header = start.elapsed();
     let mut loaded = match kind {
         RuntimeKind::Rten => rten::load(graph, options)?,

@@ -89,7 +89,10 @@ fn a_file_that_is_no_graph() {
 #[test]
 fn an_input_that_nobody_would_feed() {
     let mut model = model();
-    model.graph.as_mut().unwrap().input[0].name = Some("inputs_embeds".to_owned());
+    let inputs = &mut model.graph.as_mut().unwrap().input;
+    let mut other = inputs[0].clone();
+    other.name = Some("inputs_embeds".to_owned());
+    inputs.push(other);
     let message = in_memory(&model, &fixture("f32"));
     assert_eq!(message, "the graph in memory is not a decoder graph that can be driven: input `inputs_embeds` is none that we know");
 }

@@ -41,6 +41,16 @@ impl Logits {
         let start = (row * self.sequence + position) * self.vocab;
         &self.data[start..start + self.vocab]
     }
+
+    /// Those of `positions` only, `[batch, positions, vocab]`.
+    fn at_positions(self, positions: &[usize]) -> Self {
+        if positions.iter().copied().eq(0..self.sequence) {
+            return self;
+        }
+        let rows = (0..self.batch).flat_map(|row| positions.iter().map(move |&position| (row, position)));
+        let data = rows.flat_map(|(row, position)| self.at(row, position)).copied().collect();
+        Self { sequence: positions.len(), data, ..self }
+    }
 }
 
 /// Keys and values of one layer, `[batch, kv_heads, past, head_dim]`, widened to fp32.
@@ -78,9 +88,29 @@ pub trait Session {
     /// The arrays do not fit each other, the cache or the signature; or the runtime fails.
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError>;
 
+    /// As [`Session::step`], where only the logits of `positions` are wanted (indices into this step's positions, the same for every row). A
+    /// session that can leaves the others out.
+    ///
+    /// # Errors
+    /// As [`Session::step`]; or the session gives the last position only, and another is wanted.
+    fn step_at(&mut self, batch: &Batch, positions: &[usize]) -> Result<Logits, SessionError> {
+        let all = self.step(batch)?;
+        if all.sequence == batch.sequence {
+            return Ok(all.at_positions(positions));
+        }
+        let last_is_wanted = positions == [batch.sequence - 1];
+        if last_is_wanted { Ok(all) } else { Err(SessionError::Unsupported("it gives the logits of the last position only".to_owned())) }
+    }
+
     /// Copies the cache out.
     ///
     /// # Errors
     /// The runtime cannot give it.
     fn cache(&self) -> Result<Cache, SessionError>;
+
+    /// The values that the session was opened to look at, as the last step left them: one for each, in the order they were asked for,
+    /// widened to fp32; `None` for one that is no float tensor. Empty before the first step.
+    fn tapped(&self) -> &[Option<HostTensor>] {
+        &[]
+    }
 }

@@ -4,6 +4,7 @@ use plansmith_tensor::{Cache, HostTensor, Session, SessionError};
 
 use crate::checks::decode_split;
 use crate::metrics::{Meter, Metrics, Place};
+use crate::noise::{Floor, Noise};
 use crate::trial::{Refused, reset};
 use crate::verdict::CheckName;
 use crate::{Error, PromptSet};
@@ -48,7 +49,7 @@ impl CapturedCache {
     /// Feeds the prompt to `candidate`, its second half token by token, and compares every attended position of every tensor.
     ///
     /// Each tensor is measured against its own spread; the worst counts. `positions` are those of the prompt.
-    pub(crate) fn compare(&self, candidate: &mut dyn Session) -> Result<Result<Metrics, Refused>, Error> {
+    pub(crate) fn compare(&self, candidate: &mut dyn Session, noise: Option<&Noise>) -> Result<Result<Metrics, Refused>, Error> {
         let prompt = &self.prompt;
         let runtime = candidate.runtime();
         let failed = |source: SessionError| Error::Step { check: CheckName::Cache, set: prompt.name().to_owned(), runtime, source };
@@ -56,11 +57,19 @@ impl CapturedCache {
             return Ok(Err(refused));
         }
         let first = decode_split(prompt).unwrap_or(prompt.sequence());
-        candidate.step(&prompt.slice(0, first)).map_err(failed)?;
-        for column in first..prompt.sequence() {
-            candidate.step(&prompt.slice(column, column + 1)).map_err(failed)?;
+        let steps = std::iter::once((0, first)).chain((first..prompt.sequence()).map(|column| (column, column + 1)));
+        for (from, to) in steps {
+            match candidate.step(&prompt.slice(from, to)) {
+                Err(SessionError::Unsupported(reason)) => return Ok(Err(Refused(reason))),
+                other => other.map_err(failed)?,
+            };
         }
         let cache = candidate.cache().map_err(failed)?;
+        self.compare_with(&cache, noise.and_then(Noise::cache), runtime).map(Ok)
+    }
+
+    /// Compares a cache that was filled with the prompt.
+    pub(crate) fn compare_with(&self, cache: &Cache, floor: Option<Floor>, runtime: &'static str) -> Result<Metrics, Error> {
         if cache.len() != self.layers.len() {
             return Err(self.output(runtime, format!("a cache of {} layers; the source has {}", cache.len(), self.layers.len())));
         }
@@ -81,7 +90,8 @@ impl CapturedCache {
         }
         let mut sum = sum.ok_or_else(|| self.output(runtime, "a cache of no layers".to_owned()))?;
         sum.positions = self.attended();
-        Ok(Ok(sum))
+        sum.floor = floor;
+        Ok(sum)
     }
 
     fn attended(&self) -> usize {
@@ -99,7 +109,7 @@ impl CapturedCache {
                 meter.add_values(Place { row, column }, &wanted.data[vector.clone()], &given.data[vector]);
             }
         }
-        meter.finish(0.0)
+        meter.finish()
     }
 }
 

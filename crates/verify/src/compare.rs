@@ -36,7 +36,7 @@ pub fn compare(a: &Golden, b: &Golden, tolerance: &Tolerance) -> Result<Vec<(Str
         if meter.positions() == 0 {
             return Err(refuse(format!("set `{name}`: the two files have no position in common")));
         }
-        let metrics = meter.finish(tolerance.margin);
+        let metrics = meter.finish();
         checks.push((name.to_owned(), Check::new(CheckName::Prefill, OracleKind::Golden, &metrics, name.to_owned(), tolerance)));
     }
     Ok(checks)
@@ -76,7 +76,7 @@ fn compare_set(a: &GoldenSet, b: &GoldenSet, meter: &mut Meter) -> Result<(), Er
             if let (Some(index_a), Some(index_b)) = (in_a[column], in_b[column]) {
                 a.read(row, index_a, &mut source)?;
                 b.read(row, index_b, &mut candidate)?;
-                meter.add_logits(Place { row, column }, &source, &candidate);
+                meter.add_logits_before(Place { row, column }, &source, &candidate, prompt.next(row, column));
             }
         }
     }

@@ -1,6 +1,25 @@
 //! How far a candidate's values are from the source's.
 
+mod columns;
+mod distribution;
+mod flips;
+mod histogram;
+mod perplexity;
+mod spread;
+
 use serde::{Deserialize, Serialize};
+
+pub use columns::ByPosition;
+pub(crate) use columns::Columns;
+pub use flips::Flip;
+pub(crate) use flips::Flips;
+pub use histogram::KlHistogram;
+pub use perplexity::Perplexity;
+pub(crate) use perplexity::Surprise;
+
+use crate::noise::{Cell, Cells, Floor};
+use distribution::{Distribution, percentile};
+use spread::Spread;
 
 /// Where in a prompt set something was measured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,31 +60,32 @@ pub struct Metrics {
     pub top1_agreement: Option<f64>,
     /// Mean over positions of the share of the source's five largest logits that are among the candidate's five.
     pub top5_overlap: Option<f64>,
-    /// Positions whose top-1/top-2 margin in the source is beyond the tolerance's margin, so that rounding cannot swap the two.
-    pub decided: usize,
-    /// Those of `decided` where the candidate's largest logit is at another entry.
-    pub decided_flips: usize,
     /// Where `max_abs` is, or the first value that is not finite.
     pub worst: Option<Place>,
+    /// What rounding alone makes of the same figures, where that was measured.
+    pub floor: Option<Floor>,
+    /// Source margins of all positions, in deviations, and whether the largest logit flipped.
+    pub(crate) margins: Vec<(f64, bool)>,
+    pub(crate) columns: Columns,
+    pub(crate) histogram: KlHistogram,
+    pub(crate) flips: Flips,
+    pub(crate) surprise: Surprise,
 }
 
-/// Collects positions one by one; holds 32 bytes a position and no logits.
+/// Collects positions one by one; holds some dozen bytes a position and no logits.
 #[derive(Debug, Default)]
 pub struct Meter {
     spread: Spread,
     positions: usize,
-    distributions: Vec<Distribution>,
+    divergences: Vec<f64>,
+    /// Source's margin, and whether the largest logit flipped.
+    margins: Vec<(f64, bool)>,
     overlap: usize,
     overlap_of: usize,
-}
-
-#[derive(Debug)]
-struct Distribution {
-    /// `None` where a value is not finite.
-    kl: Option<f64>,
-    /// Source's top-1 minus top-2 logit.
-    margin: f64,
-    flipped: bool,
+    columns: Columns,
+    flips: Flips,
+    surprise: Surprise,
+    noise: Cells,
 }
 
 impl Meter {
@@ -74,19 +94,27 @@ impl Meter {
     /// # Panics
     /// The two have different lengths: the callers compare shapes first.
     pub fn add_logits(&mut self, place: Place, source: &[f32], candidate: &[f32]) {
+        self.add_logits_before(place, source, candidate, None);
+    }
+
+    /// The same, of a position that the token `next` follows.
+    pub(crate) fn add_logits_before(&mut self, place: Place, source: &[f32], candidate: &[f32], next: Option<usize>) {
         assert_eq!(source.len(), candidate.len(), "the vocabularies were compared before");
         self.positions += 1;
-        let finite = self.spread.add(place, source, candidate) == 0;
-        let (best, runners) = (top(source), top(candidate));
-        let margin = match best.as_slice() {
-            [first, second, ..] => f64::from(source[*first]) - f64::from(source[*second]),
-            _ => f64::INFINITY,
-        };
-        let flipped = !finite || best.first() != runners.first();
-        let kl = finite.then(|| divergence(source, candidate));
-        self.distributions.push(Distribution { kl, margin, flipped });
-        self.overlap += if finite { best.iter().filter(|index| runners.contains(index)).count() } else { 0 };
-        self.overlap_of += source.len().min(TOP);
+        let difference = self.spread.add(place, source, candidate);
+        let distribution = Distribution::of(source, candidate, next, difference.nonfinite == 0);
+        self.columns.add(place.column, difference);
+        self.columns.add_distribution(place.column, &distribution);
+        self.divergences.extend(distribution.kl);
+        self.margins.push((distribution.margin, distribution.flipped));
+        self.overlap += distribution.overlap;
+        self.overlap_of += distribution.of;
+        if let Some(surprise) = distribution.surprise {
+            self.surprise.add(surprise);
+        }
+        if let (true, [Some(source), Some(candidate)]) = (distribution.flipped && distribution.kl.is_some(), distribution.best) {
+            self.flips.add(Flip { set: String::new(), place, margin: distribution.margin, source, candidate });
+        }
     }
 
     /// Compares plain values (cache tensors), which count as no position of their own.
@@ -95,7 +123,26 @@ impl Meter {
     /// The two have different lengths: the callers compare shapes first.
     pub(crate) fn add_values(&mut self, place: Place, source: &[f32], candidate: &[f32]) {
         assert_eq!(source.len(), candidate.len(), "the shapes were compared before");
-        self.spread.add(place, source, candidate);
+        let difference = self.spread.add(place, source, candidate);
+        self.columns.add(place.column, difference);
+    }
+
+    /// Values of a position that is compared with nothing, but is to be finite.
+    pub(crate) fn add_unknown(&mut self, place: Place, values: &[f32]) {
+        if values.iter().any(|value| !value.is_finite()) {
+            self.spread.add(place, values, values);
+        }
+    }
+
+    /// One that also takes what rounding alone does to the positions it compares; `typical` is that of the source's average position.
+    pub(crate) fn beside(typical: Option<Cell>) -> Self {
+        Self { noise: typical.map(Cells::above).unwrap_or_default(), ..Self::default() }
+    }
+
+    /// What rounding alone does to the position at `place`.
+    pub(crate) fn add_noise(&mut self, place: Place, cell: Cell) {
+        self.noise.add(cell);
+        self.columns.add_noise(place.column, cell);
     }
 
     /// Positions compared so far.
@@ -103,16 +150,14 @@ impl Meter {
         self.positions
     }
 
-    /// The figures. A position is decided where its margin exceeds `margin` standard deviations of the source.
-    pub fn finish(&self, margin: f64) -> Metrics {
+    /// The figures.
+    pub fn finish(&self) -> Metrics {
         let spread = &self.spread;
         let scale = spread.scale();
-        let mut kl: Vec<f64> = self.distributions.iter().filter_map(|position| position.kl).collect();
+        let mut kl = self.divergences.clone();
         kl.sort_by(f64::total_cmp);
         let share = |count: usize, of: usize| (of > 0).then(|| count as f64 / of as f64);
-        let agreeing = self.distributions.iter().filter(|position| !position.flipped).count();
-        // A margin that is NaN (not finite logits) is not decided; such positions fail by `nonfinite`.
-        let decided = || self.distributions.iter().filter(|position| position.margin > margin * scale);
+        let agreeing = self.margins.iter().filter(|(_, flipped)| !flipped).count();
         let mean_abs = if spread.count == 0 { 0.0 } else { spread.sum_abs / spread.count as f64 };
         Metrics {
             positions: self.positions,
@@ -125,123 +170,30 @@ impl Meter {
             kl_mean: (!kl.is_empty()).then(|| kl.iter().sum::<f64>() / kl.len() as f64),
             kl_p99: percentile(&kl, 0.99),
             kl_max: kl.last().copied(),
-            top1_agreement: share(agreeing, self.distributions.len()),
+            top1_agreement: share(agreeing, self.margins.len()),
             top5_overlap: share(self.overlap, self.overlap_of),
-            decided: decided().count(),
-            decided_flips: decided().filter(|position| position.flipped).count(),
             worst: spread.worst,
+            floor: self.noise.floor(scale),
+            margins: self.margins.iter().map(|&(margin, flipped)| (margin / scale, flipped)).collect(),
+            columns: self.columns.finish(scale),
+            histogram: KlHistogram::of(&kl),
+            flips: self.flips.finish(scale),
+            surprise: self.surprise,
         }
     }
-}
-
-/// Differences and the source's spread, in f64.
-#[derive(Debug, Default)]
-struct Spread {
-    max_abs: f64,
-    worst: Option<Place>,
-    sum_abs: f64,
-    count: usize,
-    nonfinite: usize,
-    source_count: usize,
-    source_mean: f64,
-    /// Sum of squared deviations from the mean.
-    source_deviation: f64,
-    source_magnitude: f64,
-}
-
-impl Spread {
-    /// Returns how many of these values are not finite on either side.
-    fn add(&mut self, place: Place, source: &[f32], candidate: &[f32]) -> usize {
-        let mut nonfinite = 0;
-        for (&s, &c) in source.iter().zip(candidate) {
-            if !(s.is_finite() && c.is_finite()) {
-                nonfinite += 1;
-                continue;
-            }
-            let difference = (f64::from(s) - f64::from(c)).abs();
-            self.sum_abs += difference;
-            self.count += 1;
-            if difference > self.max_abs || self.worst.is_none() {
-                self.max_abs = difference;
-                if self.nonfinite == 0 {
-                    self.worst = Some(place);
-                }
-            }
-        }
-        if nonfinite > 0 && self.nonfinite == 0 {
-            self.worst = Some(place);
-        }
-        self.nonfinite += nonfinite;
-        self.add_source(source);
-        nonfinite
-    }
-
-    /// Merges the moments of these values into those so far (Chan, Golub and LeVeque, 1979): two passes over each position, so that a
-    /// large common offset costs no digits.
-    fn add_source(&mut self, source: &[f32]) {
-        let finite = || source.iter().filter(|value| value.is_finite()).map(|&value| f64::from(value));
-        let count = finite().count();
-        if count == 0 {
-            return;
-        }
-        let mean = finite().sum::<f64>() / count as f64;
-        let deviation: f64 = finite().map(|value| (value - mean) * (value - mean)).sum();
-        let (before, after) = (self.source_count as f64, (self.source_count + count) as f64);
-        let shift = mean - self.source_mean;
-        self.source_mean += shift * count as f64 / after;
-        self.source_deviation += deviation + shift * shift * before * count as f64 / after;
-        self.source_count += count;
-        self.source_magnitude = finite().fold(self.source_magnitude, |largest, value| largest.max(value.abs()));
-    }
-
-    fn scale(&self) -> f64 {
-        let deviation = if self.source_count == 0 { 0.0 } else { (self.source_deviation / self.source_count as f64).sqrt() };
-        [deviation, self.source_magnitude].into_iter().find(|&scale| scale > 0.0).unwrap_or(1.0)
-    }
-}
-
-const TOP: usize = 5;
-
-/// Indices of the five largest values, largest first, the lower index first among equals. NaN is never among them.
-fn top(values: &[f32]) -> Vec<usize> {
-    let mut best: Vec<usize> = Vec::with_capacity(TOP + 1);
-    for (index, value) in values.iter().enumerate() {
-        if value.is_nan() || best.len() == TOP && *value <= values[best[TOP - 1]] {
-            continue;
-        }
-        let at = best.iter().position(|&other| *value > values[other]).unwrap_or(best.len());
-        best.insert(at, index);
-        best.truncate(TOP);
-    }
-    best
-}
-
-/// KL(source‖candidate) of the softmaxes of two finite logit vectors, in nats and f64; rounding below 0 is 0.
-fn divergence(source: &[f32], candidate: &[f32]) -> f64 {
-    let largest = |values: &[f32]| values.iter().fold(f64::NEG_INFINITY, |largest, &value| largest.max(f64::from(value)));
-    let (source_max, candidate_max) = (largest(source), largest(candidate));
-    let (mut source_sum, mut candidate_sum, mut difference) = (0.0, 0.0, 0.0);
-    for (&s, &c) in source.iter().zip(candidate) {
-        let (s, c) = (f64::from(s) - source_max, f64::from(c) - candidate_max);
-        let weight = s.exp();
-        source_sum += weight;
-        candidate_sum += c.exp();
-        difference += weight * (s - c);
-    }
-    (difference / source_sum - source_sum.ln() + candidate_sum.ln()).max(0.0)
-}
-
-/// The value a share `q` of the way through sorted values, linearly interpolated between neighbours.
-fn percentile(sorted: &[f64], q: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let at = q * last as f64;
-    let below = sorted[at.floor() as usize];
-    let above = sorted[(at.ceil() as usize).min(last)];
-    Some(below + (above - below) * at.fract())
 }
 
 impl Metrics {
-    /// The worse of each figure over two comparisons; positions, nonfinite and decided add up. `true` where `other` holds the worst place.
+    /// Positions whose top-1/top-2 margin in the source is beyond `margin` deviations, so that rounding cannot swap the two; and those of them
+    /// where the candidate's largest logit is at another entry.
+    ///
+    /// A margin that is NaN (logits that are not finite) is not decided; such positions fail by `nonfinite`.
+    pub fn decided(&self, margin: f64) -> (usize, usize) {
+        let decided = || self.margins.iter().filter(|position| position.0 > margin);
+        (decided().count(), decided().filter(|position| position.1).count())
+    }
+
+    /// The worse of each figure over two comparisons; what is counted adds up. `true` where `other` holds the worst place.
     pub(crate) fn merge(&mut self, other: &Self) -> bool {
         let other_is_worse = (other.nonfinite > 0, other.max_rel) > (self.nonfinite > 0, self.max_rel) || self.worst.is_none();
         if other_is_worse {
@@ -251,8 +203,6 @@ impl Metrics {
         let smaller = |a: Option<f64>, b: Option<f64>| a.into_iter().chain(b).reduce(f64::min);
         self.positions += other.positions;
         self.nonfinite += other.nonfinite;
-        self.decided += other.decided;
-        self.decided_flips += other.decided_flips;
         self.max_abs = self.max_abs.max(other.max_abs);
         self.mean_abs = self.mean_abs.max(other.mean_abs);
         self.max_rel = self.max_rel.max(other.max_rel);
@@ -262,6 +212,15 @@ impl Metrics {
         self.kl_max = larger(self.kl_max, other.kl_max);
         self.top1_agreement = smaller(self.top1_agreement, other.top1_agreement);
         self.top5_overlap = smaller(self.top5_overlap, other.top5_overlap);
+        self.floor = match (self.floor, other.floor) {
+            (Some(ours), Some(theirs)) => Some(ours.or_larger(theirs)),
+            (one, another) => one.or(another),
+        };
+        self.margins.extend_from_slice(&other.margins);
+        self.columns.merge(&other.columns);
+        self.histogram.merge(&other.histogram);
+        self.flips.merge(&other.flips);
+        self.surprise.merge(&other.surprise);
         other_is_worse
     }
 }

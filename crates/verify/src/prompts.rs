@@ -158,6 +158,12 @@ impl PromptSet {
         self.attention_mask[row * self.sequence + column] == 1
     }
 
+    /// The token that follows `column` in `row`, where the row goes on there.
+    pub(crate) fn next(&self, row: usize, column: usize) -> Option<usize> {
+        let follows = column + 1 < self.sequence && self.attends(row, column + 1);
+        if follows { usize::try_from(self.input_ids[row * self.sequence + column + 1]).ok() } else { None }
+    }
+
     /// Whether any column is padding.
     pub(crate) fn is_padded(&self) -> bool {
         self.attention_mask.contains(&0)
@@ -193,6 +199,7 @@ impl PromptSet {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
     sets: Vec<PromptSet>,
+    limit: Option<usize>,
 }
 
 impl Prompts {
@@ -207,13 +214,24 @@ impl Prompts {
                 return refuse(&set.name, "the name is used twice");
             }
         }
-        if sets.is_empty() { refuse("(none)", "there is no prompt") } else { Ok(Self { sets }) }
+        if sets.is_empty() { refuse("(none)", "there is no prompt") } else { Ok(Self { sets, limit: None }) }
     }
 
     /// The same sets for a source whose rotations change at this total length.
     #[must_use]
     pub fn switching_at(self, length: Option<usize>) -> Self {
-        Self { sets: self.sets.into_iter().map(|set| set.switching_at(length)).collect() }
+        Self { sets: self.sets.into_iter().map(|set| set.switching_at(length)).collect(), ..self }
+    }
+
+    /// The same sets for a model of so many positions: it may go on from one of them up to there.
+    #[must_use]
+    pub fn limited_to(self, positions: usize) -> Self {
+        Self { limit: Some(positions), ..self }
+    }
+
+    /// Positions that the model was made for, where that is known.
+    pub fn limit(&self) -> Option<usize> {
+        self.limit
     }
 
     /// The total length at which the source's rotations change.

@@ -3,7 +3,7 @@
 use plansmith_tensor::Session;
 
 use crate::checks::{Checked, Progress, verify_against_golden};
-use crate::tolerance::{Precision, Tolerance};
+use crate::tolerance::Standard;
 use crate::verdict::{CandidateFacts, CandidateVerdict, OracleAgreement, OracleKind};
 use crate::{Capture, Error, Golden, Prompts};
 
@@ -28,12 +28,12 @@ pub enum Oracles<'a> {
 
 impl Oracles<'_> {
     /// Checks one candidate against every oracle. A session that fails makes the verdict `error`, with the cause as its reason.
-    pub fn judge(&self, candidate: Candidate<'_>, tolerance: &Tolerance, progress: &mut dyn FnMut(Progress<'_>)) -> CandidateVerdict {
-        let checked = self.check(candidate.session, tolerance, progress);
+    pub fn judge(&self, candidate: Candidate<'_>, standard: &Standard<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> CandidateVerdict {
+        let checked = self.check(candidate.session, standard, progress);
         CandidateVerdict::of(candidate.facts, checked)
     }
 
-    fn check(&self, session: &mut dyn Session, tolerance: &Tolerance, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Checked, Error> {
+    fn check(&self, session: &mut dyn Session, standard: &Standard<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Result<Checked, Error> {
         let (golden, capture) = match self {
             Self::Golden(golden) => (Some(golden), None),
             Self::Reference(capture) => (None, Some(capture)),
@@ -41,17 +41,10 @@ impl Oracles<'_> {
         };
         let mut checked = Checked::default();
         if let Some(golden) = golden {
-            checked.extend(verify_against_golden(session, golden, None, OracleKind::Golden, tolerance, progress)?);
+            checked.extend(verify_against_golden(session, golden, None, OracleKind::Golden, standard, progress)?);
         }
         if let Some(Capture { golden, cache }) = capture {
-            checked.extend(verify_against_golden(
-                session,
-                golden,
-                Some(cache),
-                OracleKind::Reference,
-                &tolerance.between_two_roundings(),
-                progress,
-            )?);
+            checked.extend(verify_against_golden(session, golden, Some(cache), OracleKind::Reference, standard, progress)?);
         }
         Ok(checked)
     }
@@ -59,9 +52,8 @@ impl Oracles<'_> {
 
 impl OracleAgreement {
     /// Compares the built-in reference with a golden at fp32 limits: each is right on its own terms or the config was misread.
-    pub fn between(reference: &mut dyn Session, golden: &Golden, progress: &mut dyn FnMut(Progress<'_>)) -> Self {
-        let tolerance = Tolerance::of(Precision::Fp32);
-        Self::of(verify_against_golden(reference, golden, None, OracleKind::Golden, &tolerance, progress))
+    pub fn between(reference: &mut dyn Session, golden: &Golden, standard: &Standard<'_>, progress: &mut dyn FnMut(Progress<'_>)) -> Self {
+        Self::of(verify_against_golden(reference, golden, None, OracleKind::Golden, standard, progress))
     }
 }
 
@@ -75,9 +67,9 @@ pub fn verify_against_session(
     candidate: &mut dyn Session,
     prompts: &Prompts,
     vocab: usize,
-    tolerance: &Tolerance,
+    standard: &Standard<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Checked, Error> {
     let capture = Capture::of_reference(source, prompts, vocab)?;
-    Oracles::Reference(&capture).check(candidate, tolerance, progress)
+    Oracles::Reference(&capture).check(candidate, standard, progress)
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check, Oracle, OracleKind, Outcome, Verdict};
+use crate::verdict::{CandidateVerdict, Check, FirstDivergence, Oracle, OracleKind, Outcome, Verdict};
 
 impl Verdict {
     /// The verdict for a terminal: a block a candidate, then a line that names the oracle and says what its agreement proves, then, where
@@ -17,8 +17,9 @@ impl Verdict {
         for candidate in &self.candidates {
             lines.push(candidate_line(candidate));
             lines.extend(candidate.checks.iter().map(check_line));
+            lines.extend(candidate.first_divergence.as_ref().map(FirstDivergence::paragraph));
             let skipped = candidate.skipped.iter();
-            lines.extend(skipped.map(|skipped| format!("  {:<8} does not apply: {}", skipped.name, skipped.reason)));
+            lines.extend(skipped.map(|skipped| format!("  {:<10} does not apply: {}", skipped.name, skipped.reason)));
         }
         lines.push(self.conclusion());
         let names = |outcome: Outcome| -> Vec<&str> {
@@ -85,12 +86,22 @@ fn check_line(check: &Check) -> String {
         OracleKind::Reference => "reference",
     };
     let outcome = if check.passed { "agree" } else { "DIFFER" };
-    let mut line = format!("  {:<8} {oracle:<9} {outcome:<6} {:>6} positions  max_rel {:.1e}", check.name, check.positions, check.max_rel);
+    let mut line = format!("  {:<10} {oracle:<9} {outcome:<6} {:>6} positions  max_rel {:.1e}", check.name, check.positions, check.max_rel);
     if let (Some(kl), Some(top1)) = (check.kl_max, check.top1_agreement) {
         let _ = write!(line, "  KL max {kl:.1e}  top-1 {:.2} %", top1 * 100.0);
     }
+    if let Some(ratio) = check.error_over_floor {
+        let _ = write!(line, "  {ratio:.1}× floor");
+    }
+    if let Some(greedy) = &check.greedy {
+        let _ = write!(line, "  {} of {} tokens alike", greedy.alike, greedy.tokens);
+        if let Some(first) = &greedy.first_divergence {
+            let tie = if greedy.tie { ", a tie" } else { "" };
+            let _ = write!(line, " (then margin {:.1e}{tie})", first.margin);
+        }
+    }
     if !check.passed {
-        let _ = write!(line, "\n           {}", check.failures.join("; "));
+        let _ = write!(line, "\n             {}", check.failures.join("; "));
         if let Some(worst) = &check.worst {
             let _ = write!(line, "; worst in set `{}`, row {}, column {}", worst.set, worst.place.row, worst.place.column);
         }

@@ -3,8 +3,14 @@
 use plansmith_tensor::{Logits, Session, SessionError};
 
 use crate::metrics::{Meter, Place};
+use crate::noise::Noise;
 use crate::verdict::CheckName;
 use crate::{Error, GoldenSet, PromptSet};
+
+/// Columns of one step, at most, unless a rotation that changes with the length wants more.
+const MOST_COLUMNS: usize = 1024;
+/// Logits of one step, at most: 256 MiB.
+const MOST_LOGITS: usize = 1 << 26;
 
 /// The stored logits that a column is compared with.
 #[derive(Debug, Clone, Copy)]
@@ -15,15 +21,26 @@ pub(crate) struct Expected {
     pub(crate) index: usize,
 }
 
-/// A prompt set as it is fed: a first part in one step, then column by column.
+/// A prompt set as it is fed, step by step.
 #[derive(Debug)]
 pub(crate) struct Trial {
     pub(crate) check: CheckName,
     pub(crate) prompt: PromptSet,
-    /// Columns of the first step.
-    pub(crate) first: usize,
+    /// Columns fed after each step; the last is all of them.
+    pub(crate) steps: Vec<usize>,
     /// `[batch, sequence]`; `None` where nothing is compared.
     pub(crate) expected: Vec<Option<Expected>>,
+    /// Whether positions that are compared with nothing have to be finite.
+    pub(crate) finite: bool,
+}
+
+/// What a trial measured.
+#[derive(Debug)]
+pub(crate) struct Reading {
+    /// At every position that is compared.
+    pub(crate) all: Meter,
+    /// At the last attended column of each row.
+    pub(crate) last: Meter,
 }
 
 impl Trial {
@@ -31,59 +48,114 @@ impl Trial {
     ///
     /// A session that gives only each row's last attended position is compared there. Where the golden has none of those, the trial is
     /// cut behind the last column it has and run again.
-    pub(crate) fn run(&self, session: &mut dyn Session, golden: &GoldenSet) -> Result<Result<Meter, Refused>, Error> {
-        let mut meter = Meter::default();
-        let last_only = match self.feed(session, golden, &mut meter, self.prompt.sequence())? {
+    pub(crate) fn run(
+        &self,
+        session: &mut dyn Session,
+        golden: &GoldenSet,
+        noise: Option<&Noise>,
+    ) -> Result<Result<Reading, Refused>, Error> {
+        let meter = || Meter::beside(noise.map(Noise::typical));
+        let mut reading = Reading { all: meter(), last: meter() };
+        let last_only = match self.read(session, golden, noise, &self.steps, &mut reading)? {
             Ok(last_only) => last_only,
             Err(refused) => return Ok(Err(refused)),
         };
-        if last_only && meter.positions() == 0 {
+        if last_only && reading.all.positions() == 0 {
             let sequence = self.prompt.sequence();
             let end = (0..sequence).rev().find(|column| self.expected.iter().skip(*column).step_by(sequence).any(Option::is_some));
-            if let Some(end) = end {
-                return Ok(self.feed(session, golden, &mut meter, end + 1)?.map(|_| meter));
+            if let Some(end) = end.map(|column| column + 1) {
+                let steps: Vec<usize> = self.steps.iter().copied().filter(|&step| step < end).chain([end]).collect();
+                return Ok(self.read(session, golden, noise, &steps, &mut reading)?.map(|_| reading));
             }
         }
-        Ok(Ok(meter))
+        Ok(Ok(reading))
     }
 
-    /// Feeds columns `0..end`. Returns whether the session gave fewer positions than it was fed.
-    fn feed(&self, session: &mut dyn Session, golden: &GoldenSet, meter: &mut Meter, end: usize) -> Result<Result<bool, Refused>, Error> {
-        let runtime = session.runtime();
-        let failed = |source: SessionError| Error::Step { check: self.check, set: golden.prompt().name().to_owned(), runtime, source };
-        if let Err(refused) = reset(session, self.prompt.batch()).map_err(failed)? {
-            return Ok(Err(refused));
-        }
-        let mut last_only = false;
-        let mut from = 0;
-        while from < end {
-            let to = if from == 0 { self.first.min(end) } else { from + 1 };
-            let logits = session.step(&self.prompt.slice(from, to)).map_err(failed)?;
-            last_only |= self.compare(&logits, from, to, golden, meter).map_err(|problem| match problem {
-                Problem::Output(problem) => Error::Output { check: self.check, set: golden.prompt().name().to_owned(), runtime, problem },
-                Problem::Golden(error) => error,
-            })?;
-            from = to;
-        }
-        Ok(Ok(last_only))
-    }
-
-    fn compare(&self, logits: &Logits, from: usize, to: usize, golden: &GoldenSet, meter: &mut Meter) -> Result<bool, Problem> {
-        let last_only = check_shape(logits, self.prompt.batch(), to - from, golden.vocab()).map_err(Problem::Output)?;
+    fn read(
+        &self,
+        session: &mut dyn Session,
+        golden: &GoldenSet,
+        noise: Option<&Noise>,
+        steps: &[usize],
+        reading: &mut Reading,
+    ) -> Result<Result<bool, Refused>, Error> {
+        let prompt = &self.prompt;
+        let ends: Vec<Option<usize>> = (0..prompt.batch()).map(|row| last_attended(prompt, row, 0, prompt.sequence())).collect();
         let mut wanted = Vec::new();
-        for row in 0..self.prompt.batch() {
-            let columns = if last_only { last_attended(&self.prompt, row, from, to) } else { from..to };
-            for (position, column) in columns.enumerate() {
-                let Some(expected) = self.expected[row * self.prompt.sequence() + column] else { continue };
-                golden.read(expected.row, expected.index, &mut wanted).map_err(Problem::Golden)?;
-                meter.add_logits(Place { row, column }, &wanted, logits.at(row, position));
+        feed(session, self.check, prompt, steps, golden.vocab(), &mut |place, given| {
+            let Some(expected) = self.expected[place.row * prompt.sequence() + place.column] else {
+                if self.finite {
+                    reading.all.add_unknown(place, given);
+                }
+                return Ok(());
+            };
+            golden.read(expected.row, expected.index, &mut wanted)?;
+            let next = prompt.next(place.row, place.column);
+            let cell = noise.and_then(|noise| noise.at(golden, expected.row, expected.index));
+            let is_last = ends[place.row] == Some(place.column);
+            for meter in [Some(&mut reading.all), is_last.then_some(&mut reading.last)].into_iter().flatten() {
+                meter.add_logits_before(place, &wanted, given, next);
+                cell.into_iter().for_each(|cell| meter.add_noise(place, cell));
             }
-        }
-        Ok(last_only)
+            Ok(())
+        })
     }
 }
 
-/// A session that does not take so many rows, in its words.
+/// Empties `session` and feeds it `prompt` up to each of `steps`. Hands over the logits of every position that it gives; of a session that gives
+/// each row's last attended position only, those (where a step attends none, what it gives under the step's last column). Returns whether it is
+/// such a session.
+pub(crate) fn feed(
+    session: &mut dyn Session,
+    check: CheckName,
+    prompt: &PromptSet,
+    steps: &[usize],
+    vocab: usize,
+    each: &mut dyn FnMut(Place, &[f32]) -> Result<(), Error>,
+) -> Result<Result<bool, Refused>, Error> {
+    let runtime = session.runtime();
+    let set = || prompt.name().to_owned();
+    let failed = |source: SessionError| Error::Step { check, set: set(), runtime, source };
+    if let Err(refused) = reset(session, prompt.batch()).map_err(failed)? {
+        return Ok(Err(refused));
+    }
+    let mut last_only = false;
+    let mut from = 0;
+    for &to in steps {
+        let logits = match session.step(&prompt.slice(from, to)) {
+            Err(SessionError::Unsupported(reason)) => return Ok(Err(Refused(reason))),
+            other => other.map_err(failed)?,
+        };
+        let only = check_shape(&logits, prompt.batch(), to - from, vocab);
+        let only = only.map_err(|problem| Error::Output { check, set: set(), runtime, problem })?;
+        last_only |= only;
+        for row in 0..prompt.batch() {
+            if only {
+                let column = last_attended(prompt, row, from, to).unwrap_or(to - 1);
+                each(Place { row, column }, logits.at(row, 0))?;
+            } else {
+                (from..to).try_for_each(|column| each(Place { row, column }, logits.at(row, column - from)))?;
+            }
+        }
+        from = to;
+    }
+    Ok(Ok(last_only))
+}
+
+/// The steps that feed `columns` of `prompt` at once, or in as few parts as its size allows.
+pub(crate) fn at_once(prompt: &PromptSet, columns: usize, vocab: usize) -> Vec<usize> {
+    let most = (MOST_LOGITS / (prompt.batch() * vocab)).clamp(64, MOST_COLUMNS);
+    let mut steps = Vec::new();
+    let mut end = if columns > most { prompt.first_step(most).map_or(columns, |first| first.min(columns)) } else { columns };
+    while end < columns {
+        steps.push(end);
+        end += most;
+    }
+    steps.push(columns);
+    steps
+}
+
+/// A session that cannot take an input, in its words.
 #[derive(Debug)]
 pub(crate) struct Refused(pub(crate) String);
 
@@ -92,18 +164,14 @@ pub(crate) struct Refused(pub(crate) String);
 pub(crate) fn reset(session: &mut dyn Session, rows: usize) -> Result<Result<(), Refused>, SessionError> {
     match session.reset(rows) {
         Err(SessionError::Batch(reason)) if rows > 1 => Ok(Err(Refused(reason))),
+        Err(SessionError::Unsupported(reason)) => Ok(Err(Refused(reason))),
         other => other.map(Ok),
     }
 }
 
-enum Problem {
-    Output(String),
-    Golden(Error),
-}
-
-/// The last column of `from..to` that `row` attends; empty where it attends none.
-fn last_attended(prompt: &PromptSet, row: usize, from: usize, to: usize) -> std::ops::Range<usize> {
-    (from..to).rev().find(|&column| prompt.attends(row, column)).map_or(0..0, |column| column..column + 1)
+/// The last column of `from..to` that `row` attends.
+fn last_attended(prompt: &PromptSet, row: usize, from: usize, to: usize) -> Option<usize> {
+    (from..to).rev().find(|&column| prompt.attends(row, column))
 }
 
 /// Checks `[batch, sequence or 1, vocab]`. Returns whether only the last position was given.

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::tidy::licences::metadata;
 
 /// Crate and what it may use besides `files`, which all may use.
-const ALLOWED: [(&str, &[&str]); 14] = [
+const ALLOWED: [(&str, &[&str]); 15] = [
     ("files", &[]),
     ("tensor", &[]),
     ("onnx", &["tensor"]),
@@ -20,6 +20,7 @@ const ALLOWED: [(&str, &[&str]); 14] = [
     ("runtime", &["tensor", "onnx", "engine", "checkpoint"]),
     ("verify", &["tensor"]),
     ("pipeline", &["tensor", "onnx", "graph", "checkpoint", "families", "lowering", "reference", "engine", "runtime", "verify"]),
+    ("mutants", &["onnx", "graph", "checkpoint", "families", "lowering", "engine", "runtime", "verify", "pipeline"]),
     ("xtask", &[]),
 ];
 

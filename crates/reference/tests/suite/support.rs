@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::Checkpoint;
 use plansmith_families::{Options, Tensors, load};
-use plansmith_reference::Reference;
+use plansmith_reference::{Reference, Rounding};
 use plansmith_tensor::{Batch, Logits, Session};
 use safetensors::tensor::{SafeTensors, TensorView};
 
@@ -15,11 +15,16 @@ pub(crate) fn testdata() -> PathBuf {
 
 /// The reference of the checkpoint in `dir`, read as the command reads it.
 pub(crate) fn open(dir: &Path) -> Reference {
+    open_rounded(dir, Rounding::default())
+}
+
+/// As [`open`], rounded.
+pub(crate) fn open_rounded(dir: &Path, rounding: Rounding) -> Reference {
     let checkpoint = Checkpoint::open(dir).unwrap();
     let config: serde_json::Value = checkpoint.read_json("config.json").unwrap();
     let tensors: Tensors<'_> = checkpoint.tensors().values().map(|tensor| (tensor.name.as_str(), tensor.shape.as_slice())).collect();
     let loaded = load(&config, &tensors, &Options::default()).unwrap();
-    Reference::open(loaded.spec, &checkpoint).unwrap()
+    Reference::open_rounded(loaded.spec, &checkpoint, rounding).unwrap()
 }
 
 /// One prompt set of a golden file.

@@ -31,7 +31,7 @@ pub(crate) fn load(graph: Graph<'_>, options: &OpenOptions) -> Result<Loaded, Er
     let builder = builder(&environment, options).map_err(refused)?;
     let session = commit(builder, &graph).map_err(refused)?;
     let compute = graph.interface.cache_dtype;
-    let session = OrtSession::new(session, graph.interface.clone()).map_err(refused)?;
+    let session = OrtSession::new(session, graph.interface.clone(), &options.taps).map_err(refused)?;
     let OrtLibrary { path, version } = environment.library;
     Ok(Loaded {
         session: Box::new(session),

@@ -15,12 +15,22 @@ pub(super) struct OrtSession {
     cache: Vec<DynValue>,
     rows: usize,
     past: usize,
+    taps: Vec<String>,
+    tapped: Vec<Option<HostTensor>>,
+}
+
+/// What one run gives.
+struct Outputs {
+    logits: Logits,
+    cache: Vec<DynValue>,
+    tapped: Vec<Option<HostTensor>>,
 }
 
 impl OrtSession {
     /// A session for one row.
-    pub(super) fn new(session: ort::session::Session, interface: Interface) -> Result<Self, String> {
-        let mut new = Self { session, interface, cache: Vec::new(), rows: 1, past: 0 };
+    pub(super) fn new(session: ort::session::Session, interface: Interface, taps: &[String]) -> Result<Self, String> {
+        let (taps, tapped) = (taps.to_vec(), Vec::new());
+        let mut new = Self { session, interface, cache: Vec::new(), rows: 1, past: 0, taps, tapped };
         new.cache = new.empty(1)?;
         Ok(new)
     }
@@ -40,7 +50,7 @@ impl OrtSession {
     }
 
     /// Runs the graph; the cache is moved into it and its successor comes back.
-    fn run(&mut self, batch: &Batch, cache: Vec<DynValue>) -> Result<(Logits, Vec<DynValue>), String> {
+    fn run(&mut self, batch: &Batch, cache: Vec<DynValue>) -> Result<Outputs, String> {
         let mut cache: Vec<Option<DynValue>> = cache.into_iter().map(Some).collect();
         let mut feed: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.interface.inputs.len());
         for input in &self.interface.inputs {
@@ -55,11 +65,13 @@ impl OrtSession {
         let logits = outputs.get(LOGITS).ok_or("it returned no `logits`")?;
         let HostTensor { shape, data } = host(logits)?;
         let logits = interface::logits(&shape, data, batch)?;
+        let tapped = self.taps.iter().map(|tap| outputs.get(tap).and_then(|value| host(value).ok())).collect();
         let next = self.interface.cache.iter().map(|port| {
             let present = &port.present;
             outputs.remove(present).ok_or_else(|| format!("it returned no `{present}`"))
         });
-        Ok((logits, next.collect::<Result<_, _>>()?))
+        let cache = next.collect::<Result<_, _>>()?;
+        Ok(Outputs { logits, cache, tapped })
     }
 
     fn error(message: String) -> SessionError {
@@ -123,8 +135,8 @@ impl Session for OrtSession {
         self.interface.check(batch, self.rows, self.past)?;
         let cache = std::mem::take(&mut self.cache);
         match self.run(batch, cache) {
-            Ok((logits, cache)) => {
-                self.cache = cache;
+            Ok(Outputs { logits, cache, tapped }) => {
+                (self.cache, self.tapped) = (cache, tapped);
                 self.past += batch.sequence;
                 Ok(logits)
             }
@@ -138,5 +150,9 @@ impl Session for OrtSession {
     fn cache(&self) -> Result<Cache, SessionError> {
         let host = |value: &DynValue| host(value).map_err(Self::error);
         self.cache.chunks_exact(2).map(|layer| Ok(CacheLayer { key: host(&layer[0])?, value: host(&layer[1])? })).collect()
+    }
+
+    fn tapped(&self) -> &[Option<HostTensor>] {
+        &self.tapped
     }
 }

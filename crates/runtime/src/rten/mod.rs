@@ -33,7 +33,7 @@ pub(crate) fn load(graph: Graph<'_>, options: &OpenOptions) -> Result<Loaded, Er
     let optimize = options.optimization == Optimization::Full;
     let refused = |message| Error::Refused { runtime: RuntimeKind::Rten, graph: name.clone(), message };
     let model = MappedModel::load(rewritten, files, optimize).map_err(refused)?;
-    let session = RtenSession::new(model, interface, options.threads).map_err(refused)?;
+    let session = RtenSession::new(model, interface, options).map_err(refused)?;
     Ok(Loaded {
         session: Box::new(session),
         facts: RuntimeFacts { kind: RuntimeKind::Rten, version: RTEN_VERSION.to_owned(), library: None, compute: DType::F32 },

@@ -7,6 +7,7 @@ use rten::{NodeId, RunOptions, ThreadPool, Value, ValueOrView};
 
 use super::guarded;
 use super::mapped::MappedModel;
+use crate::OpenOptions;
 use crate::interface::{self, Interface, LOGITS, Role};
 
 /// A decoder on rten. Integers are int32 and floats fp32, whatever the graph declares.
@@ -15,24 +16,33 @@ pub(super) struct RtenSession {
     interface: Interface,
     /// In the order of `interface.inputs`.
     inputs: Vec<NodeId>,
-    /// Logits, then in the order of `interface.cache`.
+    /// Logits, then in the order of `interface.cache`, then what is tapped.
     outputs: Vec<NodeId>,
     threads: Option<Arc<ThreadPool>>,
     /// In the order of `interface.cache`; each `[rows, heads, past, head_dim]`.
     cache: Vec<Value>,
     rows: usize,
     past: usize,
+    tapped: Vec<Option<HostTensor>>,
+}
+
+/// What one run gives.
+struct Outputs {
+    logits: Logits,
+    cache: Vec<Value>,
+    tapped: Vec<Option<HostTensor>>,
 }
 
 impl RtenSession {
     /// A session for one row.
-    pub(super) fn new(model: MappedModel, interface: Interface, threads: Option<usize>) -> Result<Self, String> {
+    pub(super) fn new(model: MappedModel, interface: Interface, options: &OpenOptions) -> Result<Self, String> {
         let node = |name: &str| model.model().node_id(name).map_err(|error| error.to_string());
         let inputs = interface.inputs.iter().map(|input| node(&input.name)).collect::<Result<_, _>>()?;
         let presents = interface.cache.iter().map(|port| port.present.as_str());
-        let outputs = std::iter::once(LOGITS).chain(presents).map(node).collect::<Result<_, _>>()?;
-        let threads = threads.map(|threads| Arc::new(ThreadPool::with_num_threads(threads)));
-        let mut session = Self { model, interface, inputs, outputs, threads, cache: Vec::new(), rows: 1, past: 0 };
+        let taps = options.taps.iter().map(String::as_str);
+        let outputs = std::iter::once(LOGITS).chain(presents).chain(taps).map(node).collect::<Result<_, _>>()?;
+        let threads = options.threads.map(|threads| Arc::new(ThreadPool::with_num_threads(threads)));
+        let mut session = Self { model, interface, inputs, outputs, threads, cache: Vec::new(), rows: 1, past: 0, tapped: Vec::new() };
         session.cache = session.empty(1)?;
         Ok(session)
     }
@@ -43,7 +53,7 @@ impl RtenSession {
     }
 
     /// Runs the graph; the cache is moved into it and its successor comes back.
-    fn run(&self, batch: &Batch, cache: Vec<Value>) -> Result<(Logits, Vec<Value>), String> {
+    fn run(&self, batch: &Batch, cache: Vec<Value>) -> Result<Outputs, String> {
         let mut cache: Vec<Option<Value>> = cache.into_iter().map(Some).collect();
         let mut feed: Vec<(NodeId, ValueOrView<'_>)> = Vec::with_capacity(self.inputs.len());
         for (input, &node) in self.interface.inputs.iter().zip(&self.inputs) {
@@ -59,12 +69,23 @@ impl RtenSession {
         let mut outputs = outputs.into_iter();
         let logits = outputs.next().ok_or("it returned nothing")?;
         let (shape, data) = logits.into_shape_vec::<f32, 3>().map_err(|error| format!("`{LOGITS}`: {error}"))?;
-        Ok((interface::logits(&shape, data, batch)?, outputs.collect()))
+        let logits = interface::logits(&shape, data, batch)?;
+        let cache = outputs.by_ref().take(self.interface.cache.len()).collect();
+        Ok(Outputs { logits, cache, tapped: outputs.map(float).collect() })
     }
 
     fn error(message: String) -> SessionError {
         SessionError::Runtime { runtime: "rten", message }
     }
+}
+
+/// A float tensor of two to four axes; `None` for anything else. (rten tells shapes by rank only.)
+fn float(value: Value) -> Option<HostTensor> {
+    fn of_rank<const N: usize>(value: &Value) -> Option<HostTensor> {
+        let (shape, data) = value.clone().into_shape_vec::<f32, N>().ok()?;
+        HostTensor::new(shape.to_vec(), data)
+    }
+    of_rank::<2>(&value).or_else(|| of_rank::<3>(&value)).or_else(|| of_rank::<4>(&value))
 }
 
 fn int32(name: &str, shape: [usize; 2], elements: &[i64]) -> Result<Value, String> {
@@ -97,8 +118,8 @@ impl Session for RtenSession {
         self.interface.check(batch, self.rows, self.past)?;
         let cache = std::mem::take(&mut self.cache);
         match guarded(|| self.run(batch, cache)) {
-            Ok((logits, cache)) => {
-                self.cache = cache;
+            Ok(Outputs { logits, cache, tapped }) => {
+                (self.cache, self.tapped) = (cache, tapped);
                 self.past += batch.sequence;
                 Ok(logits)
             }
@@ -116,5 +137,9 @@ impl Session for RtenSession {
             Ok(HostTensor { shape: shape.to_vec(), data })
         };
         self.cache.chunks_exact(2).map(|layer| Ok(CacheLayer { key: host(&layer[0])?, value: host(&layer[1])? })).collect()
+    }
+
+    fn tapped(&self) -> &[Option<HostTensor>] {
+        &self.tapped
     }
 }

@@ -146,7 +146,7 @@ fn the_goldens_of_transformers_are_read_as_numpy_reads_them() {
                     meter.add_logits(Place { row, column: prompt.column(index) }, &logits, &logits);
                 }
             }
-            let metrics = meter.finish(0.0);
+            let metrics = meter.finish();
             assert_eq!(
                 (Value::from(metrics.positions), metrics.max_abs, metrics.kl_max),
                 (wanted["compared"].clone(), 0.0, Some(0.0)),

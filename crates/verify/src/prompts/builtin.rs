@@ -7,6 +7,12 @@ use crate::Error;
 const LONG_HEAD: usize = 32;
 const LONG_TAIL: usize = 32;
 const LONG: usize = 160;
+/// Columns beyond a special length, and of those that are kept from the start and the end.
+const PAST: usize = 40;
+const PAST_HEAD: usize = 8;
+const PAST_TAIL: usize = 48;
+/// The longest special length that prompts are made for: attention over more takes minutes.
+const LONGEST_SPECIAL: usize = 4096;
 
 impl Prompts {
     /// Token sequences for a model of `vocab` entries and `max_positions` positions, the same on every machine.
@@ -15,9 +21,13 @@ impl Prompts {
     /// 1, 7, 33, 64 and 160 as far as `max_positions` allows; a left-padded batch of four rows of different length, and a batch with a hole
     /// inside one row and padding on the right of another. Of the longest the first and last 32 columns are compared.
     ///
+    /// `special` are lengths at which a model changes what it does (its smallest window, the length that its rotations switch at). Where 160
+    /// columns do not pass one by 40, a set `past-N` does, as far as `max_positions` allows; not beyond 4,096. Of its columns the first 8 and last
+    /// 48 are compared.
+    ///
     /// # Errors
     /// `vocab` or `max_positions` is 0.
-    pub fn builtin(vocab: usize, max_positions: usize) -> Result<Self, Error> {
+    pub fn builtin(vocab: usize, max_positions: usize, special: &[usize]) -> Result<Self, Error> {
         if vocab == 0 || max_positions == 0 {
             let problem = format!("a vocabulary of {vocab} and {max_positions} positions leave no prompt to make");
             return Err(Error::Prompt { set: "builtin".to_owned(), problem });
@@ -42,12 +52,25 @@ impl Prompts {
             let columns = (0..row.len()).filter(|&column| column < LONG_HEAD || column + LONG_TAIL >= row.len()).collect();
             sets.push(PromptSet::new("long", 1, row, None, None, Some(columns))?);
         }
+        let passed = LONG.min(max_positions);
+        let mut special: Vec<usize> =
+            special.iter().copied().filter(|&length| length <= LONGEST_SPECIAL && length + PAST > passed).collect();
+        special.sort_unstable();
+        special.dedup();
+        for length in special {
+            let row = clip(ids.scattered(11 + length as u64, length + PAST));
+            if row.len() <= length.max(passed) {
+                continue;
+            }
+            let columns = (0..row.len()).filter(|&column| column < PAST_HEAD || column + PAST_TAIL >= row.len()).collect();
+            sets.push(PromptSet::new(&format!("past-{length}"), 1, row, None, None, Some(columns))?);
+        }
         let width = max_positions.min(20);
         if width >= 4 {
             sets.push(left_padded(&ids, width)?);
             sets.push(inner_padded(&ids, width)?);
         }
-        Self::new(sets)
+        Ok(Self::new(sets)?.limited_to(max_positions))
     }
 }
 
@@ -110,7 +133,7 @@ mod tests {
 
     #[test]
     fn the_sets_cover_lengths_ids_and_padding() {
-        let prompts = Prompts::builtin(49152, 8192).unwrap();
+        let prompts = Prompts::builtin(49152, 8192, &[]).unwrap();
         let lengths: Vec<usize> = prompts.sets().iter().map(PromptSet::sequence).collect();
         assert_eq!(lengths, [1, 7, 33, 64, 160, 20, 20]);
         let ids: Vec<i64> = prompts.sets().iter().flat_map(|set| set.input_ids().to_vec()).collect();
@@ -131,12 +154,27 @@ mod tests {
     #[test]
     fn small_models_get_prompts_that_fit() {
         for (vocab, positions) in [(1, 1), (2, 3), (5, 4), (256, 64), (300, 65)] {
-            for set in Prompts::builtin(vocab, positions).unwrap().sets() {
+            for set in Prompts::builtin(vocab, positions, &[1, 2, 3, 64, 4096]).unwrap().sets() {
                 assert!(set.sequence() <= positions, "{} of {vocab}, {positions}", set.name());
                 assert!(set.input_ids().iter().all(|&id| id < vocab as i64), "{} of {vocab}, {positions}", set.name());
             }
         }
-        assert!(Prompts::builtin(0, 8).is_err());
+        assert!(Prompts::builtin(0, 8, &[]).is_err());
+    }
+
+    #[test]
+    fn special_lengths_are_passed() {
+        let past = |positions: usize, special: &[usize]| -> Vec<(String, usize, usize)> {
+            let prompts = Prompts::builtin(300, positions, special).unwrap();
+            let past = prompts.sets().iter().filter(|set| set.name().starts_with("past-"));
+            past.map(|set| (set.name().to_owned(), set.sequence(), set.stored())).collect()
+        };
+        assert_eq!(past(8192, &[16, 120]), [], "160 columns are enough");
+        let both = [("past-121".to_owned(), 161, 56), ("past-4096".to_owned(), 4136, 56)];
+        assert_eq!(past(8192, &[4096, 121, 4096]), both);
+        assert_eq!(past(4100, &[4096, 4097]), [("past-4096".to_owned(), 4100, 56), ("past-4097".to_owned(), 4100, 56)][..1]);
+        assert_eq!(past(4096, &[4096]), [], "there is no position beyond");
+        assert_eq!(past(128, &[100]), [], "the longest prompt has all positions already");
     }
 
     #[test]

@@ -49,7 +49,7 @@ impl Prompts {
         if sets.is_empty() {
             return Err(Error::PromptLine { path: path.to_owned(), line: 0, problem: "there is no prompt in the file".to_owned() });
         }
-        Self::new(sets)
+        Ok(Self::new(sets)?.limited_to(max_positions))
     }
 }
 

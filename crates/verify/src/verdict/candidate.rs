@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Check, Outcome, Skipped};
 use crate::checks::Checked;
-use crate::{Error, label};
+use crate::{Error, Stats, label};
 
 /// What is known of a candidate before it runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,12 +28,70 @@ pub struct CandidateFacts {
 }
 
 /// The first place inside a graph where a candidate leaves the source.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FirstDivergence {
-    /// Layer, counted from 0.
-    pub layer: usize,
-    /// `self_attn`, `mlp`, …
+    /// Layer, counted from 0; `null` before the first and after the last.
+    pub layer: Option<usize>,
+    /// `embedding`, `self_attn`, `mlp`, `residual` (what the layer's parts are joined to), `final_norm` or `head`.
     pub block: String,
+    /// The first way of running that differs, and on which prompt set; `null` where it was not found by running the candidate.
+    pub run: Option<String>,
+    /// The candidate's value that was compared, by its name in the graph.
+    pub value: Option<String>,
+    /// The source's values there.
+    pub source: Option<Stats>,
+    /// The candidate's.
+    pub candidate: Option<Stats>,
+    /// Largest absolute difference there over the standard deviation of the source's values; `null` where it is not finite.
+    pub max_rel: Option<f64>,
+    /// What would make such a difference, the most telling first.
+    #[serde(default)]
+    pub cause_hints: Vec<String>,
+    /// What counts as different in `trace`.
+    pub limit: Option<f64>,
+    /// Every place that was compared in that run, in the order of computation.
+    #[serde(default)]
+    pub trace: Vec<PlaceError>,
+}
+
+/// How far one place inside a graph is from the source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlaceError {
+    /// As in [`FirstDivergence`].
+    pub layer: Option<usize>,
+    /// As in [`FirstDivergence`].
+    pub block: String,
+    /// The largest of the tokens' errors: length of the difference over length of the source's vector. `null` where the candidate holds values
+    /// that are not finite.
+    pub error: Option<f64>,
+}
+
+impl FirstDivergence {
+    /// A place, and nothing known of the values there.
+    pub fn at(layer: Option<usize>, block: &str) -> Self {
+        let (run, value, source, candidate, max_rel, limit) = (None, None, None, None, None, None);
+        let (cause_hints, trace) = (Vec::new(), Vec::new());
+        Self { layer, block: block.to_owned(), run, value, source, candidate, max_rel, cause_hints, limit, trace }
+    }
+
+    /// Two or more lines for a terminal, indented by two.
+    pub(crate) fn paragraph(&self) -> String {
+        let layer = self.layer.map(|layer| format!("layer {layer}, ")).unwrap_or_default();
+        let run = self.run.as_ref().map(|run| format!(" in {run}")).unwrap_or_default();
+        let mut text = format!("  first differs at {layer}{}{run}", self.block);
+        if let Some(max_rel) = self.max_rel {
+            text += &format!(": max_rel {max_rel:.1e}");
+        }
+        for (side, stats) in [("source", &self.source), ("candidate", &self.candidate)] {
+            if let Some(Stats { mean, std, max, nonfinite }) = stats {
+                text += &format!("\n    {side:<9} mean {mean:10.3e}  std {std:9.3e}  max {max:9.3e}  NaN or infinite {nonfinite}");
+            }
+        }
+        for hint in &self.cause_hints {
+            text += &format!("\n    {hint}");
+        }
+        text
+    }
 }
 
 /// One artifact's verdict.

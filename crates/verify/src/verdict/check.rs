@@ -4,7 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::metrics::{Metrics, Place};
+use crate::metrics::{ByPosition, Flip, KlHistogram, Metrics, Perplexity, Place};
+use crate::noise::Floor;
+use crate::number::short;
 use crate::tolerance::Tolerance;
 
 /// One way of comparing.
@@ -13,10 +15,20 @@ use crate::tolerance::Tolerance;
 pub enum CheckName {
     /// One prefill of the whole batch.
     Prefill,
+    /// Each row's last token in that prefill.
+    Last,
+    /// The prompt in three uneven parts.
+    Chunked,
     /// A first part, then token by token through the cache.
     Decode,
     /// Rows alone against rows in a padded batch.
     Padded,
+    /// A row beside one that is nothing but padding.
+    MaskedRow,
+    /// A row alone against the same row twice in a batch.
+    Batch,
+    /// What the source generates, token by token.
+    Greedy,
     /// Keys and values.
     Cache,
 }
@@ -26,8 +38,13 @@ impl CheckName {
     pub fn name(self) -> &'static str {
         match self {
             Self::Prefill => "prefill",
+            Self::Last => "last",
+            Self::Chunked => "chunked",
             Self::Decode => "decode",
             Self::Padded => "padded",
+            Self::MaskedRow => "masked_row",
+            Self::Batch => "batch",
+            Self::Greedy => "greedy",
             Self::Cache => "cache",
         }
     }
@@ -36,8 +53,12 @@ impl CheckName {
     pub(crate) fn needs(self) -> &'static str {
         match self {
             Self::Prefill => "no position with logits was given by the candidate",
+            Self::Last => "needs logits at the last token of a row",
+            Self::Chunked => "needs a sequence of at least three tokens on one side of a switch of rotations",
             Self::Decode => "needs a sequence of at least two tokens with logits in its second half",
             Self::Padded => "needs a batch, or a sequence of at least two tokens",
+            Self::MaskedRow | Self::Batch => "needs a row without padding that has logits",
+            Self::Greedy => "needs a set that ends in at least eight tokens of the source's own choice",
             Self::Cache => "needs a source that can be executed",
         }
     }
@@ -90,9 +111,9 @@ pub struct Check {
     pub top1_agreement: Option<f64>,
     /// See [`Metrics::top5_overlap`]. `null` for `cache`.
     pub top5_overlap: Option<f64>,
-    /// See [`Metrics::decided`].
+    /// See [`Metrics::decided`], at the tolerance's margin.
     pub decided: usize,
-    /// See [`Metrics::decided_flips`].
+    /// Those of `decided` where the candidate's largest logit is at another entry.
     pub decided_flips: usize,
     /// See [`Metrics::nonfinite`].
     pub nonfinite: usize,
@@ -100,6 +121,40 @@ pub struct Check {
     pub tolerance: Tolerance,
     /// Where the worst figure is.
     pub worst: Option<Worst>,
+    /// What rounding alone makes of the same figures at the same positions; `null` where that was not measured.
+    #[serde(default)]
+    pub floor: Option<Floor>,
+    /// The largest of `max_rel`, `mean_rel` and the roots of `kl_mean` and `kl_max` over that of `floor`.
+    #[serde(default)]
+    pub error_over_floor: Option<f64>,
+    /// How well both sides foretell the tokens of the prompts; `null` where no token follows.
+    #[serde(default)]
+    pub perplexity: Option<Perplexity>,
+    /// Of `greedy` alone: where the candidate first chooses otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub greedy: Option<Greedy>,
+    /// Positions by divergence; `null` for `cache`.
+    #[serde(default)]
+    pub kl_histogram: Option<KlHistogram>,
+    /// Positions whose largest logit is at another entry, those of the largest margins, 20 at most.
+    #[serde(default)]
+    pub flips: Vec<Flip>,
+    /// By column.
+    #[serde(default)]
+    pub by_position: ByPosition,
+}
+
+/// How far a candidate generates what the source does.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Greedy {
+    /// Choices that were compared.
+    pub tokens: usize,
+    /// Those that were alike before its first other choice; all of `tokens` where there is none.
+    pub alike: usize,
+    /// Its first other choice.
+    pub first_divergence: Option<Flip>,
+    /// Whether that choice is one that rounding may make: its margin is within the tolerance's.
+    pub tie: bool,
 }
 
 /// The place of the largest difference, or of the first value that is not finite.
@@ -115,6 +170,8 @@ pub struct Worst {
 impl Check {
     pub(crate) fn new(name: CheckName, oracle: OracleKind, metrics: &Metrics, worst_set: String, tolerance: &Tolerance) -> Self {
         let failures = tolerance.failures(metrics);
+        let (decided, decided_flips) = metrics.decided(tolerance.margin);
+        let flips: Vec<Flip> = metrics.flips.list().iter().map(|flip| Flip { margin: short(flip.margin), ..flip.clone() }).collect();
         Self {
             name,
             oracle,
@@ -130,12 +187,29 @@ impl Check {
             kl_max: metrics.kl_max,
             top1_agreement: metrics.top1_agreement,
             top5_overlap: metrics.top5_overlap,
-            decided: metrics.decided,
-            decided_flips: metrics.decided_flips,
+            decided,
+            decided_flips,
             nonfinite: metrics.nonfinite,
             tolerance: tolerance.clone(),
             worst: metrics.worst.map(|place| Worst { set: worst_set, place }),
+            floor: metrics.floor,
+            error_over_floor: metrics.floor.map(|floor| floor.ratio(metrics)),
+            perplexity: metrics.surprise.perplexity(),
+            greedy: (name == CheckName::Greedy).then(|| Greedy::of(metrics, &flips, tolerance.margin)),
+            kl_histogram: metrics.kl_max.map(|_| metrics.histogram.clone()),
+            flips,
+            by_position: metrics.columns.by_position(),
         }
+    }
+}
+
+impl Greedy {
+    fn of(metrics: &Metrics, flips: &[Flip], margin: f64) -> Self {
+        let first = flips.iter().min_by_key(|flip| flip.place.column).cloned();
+        let columns = &metrics.columns.by_position().column;
+        let tokens = columns.len();
+        let alike = first.as_ref().map_or(tokens, |first| columns.iter().filter(|&&column| column < first.place.column).count());
+        Self { tokens, alike, tie: first.as_ref().is_some_and(|first| first.margin <= margin), first_divergence: first }
     }
 }
 

@@ -28,8 +28,18 @@ pub(crate) enum Fault {
     CacheRowsShifted,
     /// Attends what comes later.
     NotCausal,
+    /// In a step of several tokens after a first one, attends what comes later.
+    ChunkSeesAhead,
+    /// Logits times 1.001 where there is more than one row.
+    DependsOnBatch,
+    /// A row that attends nothing is NaN.
+    NanWhereMasked,
+    /// Logits times 1.001 at the last position of a step of more than one.
+    LastOff,
     /// Takes one row only. No fault, but a limit.
     OneRow,
+    /// Takes no padding before a token. No fault, but a limit.
+    NoLeftPadding,
     /// Fails at the second step.
     Fails,
 }
@@ -109,6 +119,11 @@ impl Session for Toy {
             return Err(SessionError::Runtime { runtime: "toy", message: "out of toys".to_owned() });
         }
         let (sequence, total) = (step.sequence, past + step.sequence);
+        if self.fault == Fault::NoLeftPadding
+            && step.attention_mask.chunks_exact(total).any(|row| row.is_sorted() && row[0] < row[total - 1])
+        {
+            return Err(SessionError::Unsupported("there is no position_ids to tell left padding by".to_owned()));
+        }
         let mut data = Vec::new();
         for row in 0..step.batch {
             let tokens = &step.input_ids[row * sequence..][..sequence];
@@ -123,7 +138,8 @@ impl Session for Toy {
             }
             for (index, &token) in tokens.iter().enumerate() {
                 let query = rotate(embed(token, 0.4), position(index));
-                let end = if self.fault == Fault::NotCausal { total } else { past + index + 1 };
+                let sees_ahead = self.fault == Fault::NotCausal || self.fault == Fault::ChunkSeesAhead && past > 0;
+                let end = if sees_ahead { total } else { past + index + 1 };
                 let (mut sum, mut out) = (0.0, [0.0; WIDTH]);
                 let mut attend = |key: &[f32; WIDTH], value: &[f32; WIDTH]| {
                     let weight = dot(&query, key).exp();
@@ -139,12 +155,22 @@ impl Session for Toy {
                     attend(&self.keys[row][column], &self.values[row][column]);
                 }
                 let own = embed(token, 0.2);
-                let hidden: [f32; WIDTH] = std::array::from_fn(|index| own[index] + if sum > 0.0 { out[index] / sum } else { 0.0 });
+                let is_nan = self.fault == Fault::NanWhereMasked;
+                let hidden: [f32; WIDTH] =
+                    std::array::from_fn(|index| own[index] + if sum > 0.0 || is_nan { out[index] / sum } else { 0.0 });
                 data.extend((0..VOCAB).map(|entry| 3.0 * dot(&hidden, &embed(entry as i64, 2.3))));
             }
         }
         if let Fault::Factor(factor) = self.fault {
             data.iter_mut().for_each(|logit| *logit *= factor);
+        }
+        if self.fault == Fault::DependsOnBatch && step.batch > 1 {
+            data.iter_mut().for_each(|logit| *logit *= 1.001);
+        }
+        if self.fault == Fault::LastOff && sequence > 1 {
+            for row in data.chunks_exact_mut(sequence * VOCAB) {
+                row[(sequence - 1) * VOCAB..].iter_mut().for_each(|logit| *logit *= 1.001);
+            }
         }
         if self.fault == Fault::NanInDecode && past > 0 {
             data.last_mut().into_iter().for_each(|logit| *logit = f32::NAN);
