@@ -11,6 +11,7 @@ mod checks;
 mod compare;
 mod error;
 mod golden;
+mod junit;
 mod label;
 mod metrics;
 mod noise;

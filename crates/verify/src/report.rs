@@ -14,7 +14,7 @@ mod svg;
 mod table;
 
 use crate::verdict::{OracleAgreement, Verdict};
-use html::{Html, classed, plain};
+use html::{Html, classed, plain, prose};
 
 const STYLE: &str = include_str!("report.css");
 
@@ -44,7 +44,7 @@ impl Verdict {
 /// The two oracles against each other.
 fn oracles(agreement: &OracleAgreement) -> Html {
     let head = plain("h2", "Built-in reference against golden").then(mark::badge(agreement.verdict));
-    let reason = agreement.reason.as_deref().map(|reason| classed("p", "reason", reason)).unwrap_or_default();
+    let reason = agreement.reason.as_deref().map(|reason| classed("p", "reason", prose(reason))).unwrap_or_default();
     let body = classed("div", "head", head).then(reason).then(candidate::checks(&agreement.checks)).then(candidate::drawings(&agreement.checks));
     classed("section", &format!("card {}", agreement.verdict.name()), body)
 }

@@ -2,7 +2,7 @@
 
 use super::divergence::divergence;
 use super::figures::{bins, count, figure, figure_or_none, flips, of_limit, oracle, over_floor, over_limit, panels, share};
-use super::html::{Html, classed, element, plain};
+use super::html::{Html, classed, element, plain, prose};
 use super::mark::{badge, outcome_of, status};
 use super::plots::{histogram, margins, positions, ratios, times};
 use super::table::{Heading, Line, table};
@@ -24,7 +24,7 @@ pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
     let hash = classed("span", "hash", plain("code", facts.sha256.to_string()));
     let mut body = head.then(classed("p", "chips", chips.then(hash)));
     if let Some(reason) = &candidate.reason {
-        body = body.then(classed("p", "reason", reason.as_str()));
+        body = body.then(classed("p", "reason", prose(reason)));
     }
     if let Some(first) = &candidate.first_divergence {
         body = body.then(divergence(first));
@@ -35,7 +35,7 @@ pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
         .iter()
         .map(|skipped| {
             let name = plain("b", format!("{} ({})", skipped.name, oracle(skipped.oracle)));
-            plain("li", name.then(format!(" {}", skipped.reason)))
+            plain("li", name.then(" ").then(prose(&skipped.reason)))
         })
         .collect();
     if !skipped.is_empty() {
@@ -104,7 +104,7 @@ fn meter(share: f64, passed: bool) -> Html {
 
 /// What is said below a check: failures, where the worst is, where greedy text parts.
 fn note(check: &Check) -> Html {
-    let mut sentences: Vec<Html> = check.failures.iter().map(|failure| classed("span", "failure", failure.as_str())).collect();
+    let mut sentences: Vec<Html> = check.failures.iter().map(|failure| classed("span", "failure", prose(failure))).collect();
     if check.nonfinite > 0 && check.failures.is_empty() {
         sentences.push(format!("{} values are not finite", count(check.nonfinite)).into());
     }

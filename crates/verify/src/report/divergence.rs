@@ -1,7 +1,7 @@
 //! Where inside a candidate it first leaves its source.
 
 use super::figures::figure;
-use super::html::{Html, classed, plain};
+use super::html::{Html, classed, plain, prose};
 use super::plots::{Place, layers};
 use super::table::{Heading, Line, table};
 use crate::Stats;
@@ -19,7 +19,7 @@ const HEADINGS: [Heading; 5] = [
 pub(super) fn divergence(first: &FirstDivergence) -> Html {
     let mut place = classed("b", "place", at(first.layer, &first.block));
     if let Some(run) = &first.run {
-        place = place.then(format!(", in {run}"));
+        place = place.then(", in ").then(prose(run));
     }
     if let Some(max_rel) = first.max_rel {
         place = place.then(format!(": largest difference {} deviations", figure(max_rel)));
@@ -31,7 +31,7 @@ pub(super) fn divergence(first: &FirstDivergence) -> Html {
     let sides = [("source", &first.source), ("candidate", &first.candidate)];
     let lines = sides.into_iter().filter_map(|(side, stats)| stats.as_ref().map(|stats| line(side, stats)));
     body = body.then(table(&HEADINGS, lines.collect()));
-    let hints: Html = first.cause_hints.iter().map(|hint| plain("li", hint.as_str())).collect();
+    let hints: Html = first.cause_hints.iter().map(|hint| plain("li", prose(hint))).collect();
     if !hints.is_empty() {
         body = body.then(classed("p", "soft", "likely causes")).then(plain("ul", hints));
     }

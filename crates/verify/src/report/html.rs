@@ -87,6 +87,16 @@ pub(super) fn plain(name: &'static str, content: impl Into<Html>) -> Html {
     element(name, &[], content)
 }
 
+/// A sentence of ours in which backticks stand around names.
+pub(super) fn prose(text: &str) -> Html {
+    let parts = text.split('`').collect::<Vec<_>>();
+    if parts.len() % 2 == 0 {
+        return Html::text(text);
+    }
+    let part = |(index, part): (usize, &&str)| if index % 2 == 0 { Html::text(part) } else { plain("code", *part) };
+    parts.iter().enumerate().map(part).collect()
+}
+
 /// Escapes what is markup in text or in a quoted attribute; control characters, which browsers drop or obey, are written out.
 fn escape(text: &str, html: &mut String) {
     for character in text.chars() {
@@ -120,6 +130,12 @@ mod tests {
         let html = element("td", &[("title", &hostile), ("data-n", &1.5)], hostile).into_string();
         let escaped = "&lt;/style&gt;&lt;script&gt;alert(&#39;1&#39;)&lt;/script&gt;&amp;&quot;\\u{202e}\\u{1b}";
         assert_eq!(html, format!("<td title=\"{escaped}\" data-n=\"1.5\">{escaped}</td>"));
+    }
+
+    #[test]
+    fn names_in_sentences_are_set_apart_and_escaped() {
+        assert_eq!(prose("in `<a>` and `b`").into_string(), "in <code>&lt;a&gt;</code> and <code>b</code>");
+        assert_eq!(prose("one ` alone").into_string(), "one ` alone");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The first screen: what it came to, and every candidate in a line.
 
 use super::figures::{count, figure, figure_or_none, share};
-use super::html::{Html, classed, element, plain};
+use super::html::{Html, classed, element, plain, prose};
 use super::mark::{badge, status, words};
 use super::plots::times;
 use super::table::{Heading, Line, table};
@@ -29,7 +29,7 @@ pub(super) fn banner(verdict: &Verdict) -> Html {
     let facts: Html = facts.into_iter().map(|(name, value)| plain("div", plain("dt", name).then(plain("dd", value)))).collect();
     let title = plain("h1", verdict.source.path.as_str());
     let head = classed("div", "head", title.then(badge(verdict.verdict)));
-    let sentence = classed("p", "sentence", verdict.conclusion());
+    let sentence = classed("p", "sentence", prose(&verdict.conclusion()));
     classed("header", &format!("card banner {}", verdict.verdict.name()), head.then(sentence).then(classed("dl", "facts", facts)))
 }
 

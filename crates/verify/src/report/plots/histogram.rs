@@ -37,20 +37,21 @@ pub(in crate::report) fn histogram(bins: &[Bin]) -> Html {
     for (index, bin) in shown.iter().enumerate() {
         let x = LEFT + step * index as f64;
         let (good, bad) = (up.at(bin.good as f64), up.at(bin.bad as f64));
-        let said = format!("{} positions{}", bin.good + bin.bad, if bin.from.is_empty() { String::new() } else { format!(" from {}", bin.from) });
+        let from = if bin.from.is_empty() { String::new() } else { format!(", from {} on", bin.from) };
+        let said = |count: usize, which: &str| format!("{count} positions of checks that {which}{from}");
         let (width, inner) = (step - 3.0, x + 1.5);
         if bin.good > 0 {
-            marks = marks.then(bar("bar good", [inner, BOTTOM - good.max(1.0)], [width, good.max(1.0)], &said));
+            marks = marks.then(bar("bar good", [inner, BOTTOM - good.max(1.0)], [width, good.max(1.0)], &said(bin.good, "agree")));
         }
         if bin.bad > 0 {
-            marks = marks.then(bar("bar bad", [inner, BOTTOM - good - bad.max(1.0)], [width, bad.max(1.0)], &said));
+            marks = marks.then(bar("bar bad", [inner, BOTTOM - good - bad.max(1.0)], [width, bad.max(1.0)], &said(bin.bad, "differ")));
         }
         if full(bin) && step > 16.0 {
             let total = (bin.good + bin.bad).to_string();
             marks = marks.then(words("value", "middle", [x + step / 2.0, BOTTOM - good - bad - 4.0], &total));
         }
         if index % every == 0 {
-            marks = marks.then(words("tick", "middle", [x.max(LEFT + 8.0), BOTTOM + 14.0], &bin.from));
+            marks = marks.then(words("tick", "middle", [x, BOTTOM + 14.0], &bin.from));
         }
     }
     let note = "Positions by KL(source‖candidate), in nats, a bar a decade.";

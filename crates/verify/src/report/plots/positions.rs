@@ -59,7 +59,9 @@ fn draw(panel: &Panel, scale: Log, last: usize) -> Html {
     let place = |(column, figure): (&usize, &f64)| [across.at(*column as f64), scale.at(*figure)];
     let error: Vec<[f64; 2]> = panel.columns.iter().zip(&panel.error).map(place).collect();
     let floor: Vec<[f64; 2]> = panel.columns.iter().zip(&panel.floor).map(place).collect();
-    let mut marks = area("floor", &widened(&floor), BOTTOM);
+    // What was not compared is no line: only neighbours are joined.
+    let runs: Vec<usize> = panel.columns.chunk_by(|column, next| column + 1 == *next).map(<[usize]>::len).collect();
+    let mut marks: Html = pieces(&floor, &runs).into_iter().map(|piece| area("floor", &widened(piece), BOTTOM)).collect();
     for exponent in scale.ticks(6) {
         let y = scale.at(10f64.powi(exponent));
         marks = marks.then(line("grid", [LEFT, y], [RIGHT, y])).then(words("tick", "end", [LEFT - 4.0, y + 3.5], &power(exponent)));
@@ -70,10 +72,12 @@ fn draw(panel: &Panel, scale: Log, last: usize) -> Html {
         marks = marks.then(line("limit", [LEFT, y], [RIGHT, y]));
     }
     let state = if panel.passed { "good" } else { "bad" };
-    marks = marks.then(match error.as_slice() {
-        [only] => dot(&format!("mark {state}"), *only, 2.5, ""),
-        _ => path(&format!("line {state}"), &error),
-    });
+    for piece in pieces(&error, &runs) {
+        marks = marks.then(match piece {
+            [only] => dot(&format!("mark {state}"), *only, 2.0, ""),
+            _ => path(&format!("line {state}"), piece),
+        });
+    }
     for (column, margin) in &panel.flips {
         let at = panel.columns.iter().position(|other| other == column).and_then(|index| error.get(index));
         let said = format!("column {column}: another first choice, the source's margin is {} deviations", number(*margin));
@@ -83,6 +87,19 @@ fn draw(panel: &Panel, scale: Log, last: usize) -> Html {
     let label = format!("{}: largest error {} over columns 0 to {last}", panel.name, number(worst));
     let heading = classed("p", "panel-name", panel.name.as_str()).then(classed("p", &format!("panel-worst {state}"), number(worst)));
     classed("div", "panel", classed("div", "panel-head", heading).then(drawing(WIDTH, HEIGHT, &label, marks)))
+}
+
+/// `places` cut into pieces of these lengths; as far as there are places.
+fn pieces<'a>(places: &'a [[f64; 2]], lengths: &[usize]) -> Vec<&'a [[f64; 2]]> {
+    let mut rest = places;
+    let mut pieces = Vec::new();
+    for length in lengths {
+        let (piece, after) = rest.split_at((*length).min(rest.len()));
+        pieces.push(piece);
+        rest = after;
+    }
+    pieces.retain(|piece| !piece.is_empty());
+    pieces
 }
 
 /// A single place made wide enough to be seen.
@@ -111,6 +128,10 @@ mod tests {
         assert_eq!(html.matches("<svg").count(), 2);
         assert!(html.contains("&lt;one&gt;") && !html.contains("<one>") && !html.contains("empty"));
         // 1e-6 at the bottom, 1e-4 at the top of both.
+        // Columns 0 and 1 are neighbours, 5 stands alone.
+        let apart = Panel { columns: vec![0, 1, 5], ..panel("apart", vec![1e-6; 3]) };
+        let apart = positions(&[apart]).into_string();
+        assert_eq!((apart.matches("<path class=\"line").count(), apart.matches("<circle").count()), (1, 1), "{apart}");
         assert!(html.contains("d=\"M30 84L89 45L148 84\"") && html.contains("cx=\"30\" cy=\"45\""), "{html}");
     }
 }
