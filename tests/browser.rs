@@ -35,7 +35,7 @@ const measure = (frame, width) => {
 };
 const frames = widths.map(width => new Promise(done => {
   const frame = document.createElement("iframe");
-  frame.style = `width:${width}px;height:800px;border:0`;
+  frame.style = `width:${width}px;height:30000px;border:0`;
   frame.onload = () => done(measure(frame, width));
   frame.src = "report.html";
   document.body.append(frame);
@@ -103,10 +103,13 @@ fn base64(text: &str) -> Vec<u8> {
         _ => 63,
     };
     let digits: Vec<u32> = text.bytes().filter(|byte| *byte != b'=').map(digit).collect();
-    digits.chunks(4).flat_map(|four| {
-        let word = four.iter().enumerate().fold(0, |word, (index, digit)| word | digit << (18 - 6 * index));
-        word.to_be_bytes()[1..four.len()].to_vec()
-    }).collect()
+    digits
+        .chunks(4)
+        .flat_map(|four| {
+            let word = four.iter().enumerate().fold(0, |word, (index, digit)| word | digit << (18 - 6 * index));
+            word.to_be_bytes()[1..four.len()].to_vec()
+        })
+        .collect()
 }
 
 #[track_caller]

@@ -134,16 +134,16 @@ fn broken_structures_are_found() {
     let errors = |change: &dyn Fn(&mut plansmith_onnx::proto::GraphProto)| broken(change).errors;
     assert_eq!(errors(&|graph| graph.output[0].name = Some("nothing".into())), ["the output `nothing` is computed by no node"]);
     assert_eq!(errors(&|graph| graph.output.push(graph.output[0].clone())), ["the output `present` is listed twice"]);
-    assert_eq!(errors(&|graph| graph.node.swap(0, 1)), ["node `/linear/Gemm` uses `/Reshape_output_0`, which a later node defines: nodes must be in order"]);
+    assert_eq!(
+        errors(&|graph| graph.node.swap(0, 1)),
+        ["node `/linear/Gemm` uses `/Reshape_output_0`, which a later node defines: nodes must be in order"]
+    );
     assert_eq!(broken(&|graph| graph.node[1].name = graph.node[0].name.clone()).shared_node_names, ["/Reshape"]);
     assert_eq!(
         errors(&|graph| graph.node[1].domain = Some("com.example".into())),
         ["node `/linear/Gemm`: no operator set of domain `com.example` is imported"]
     );
-    assert_eq!(
-        errors(&|graph| graph.node.push(graph.node[0].clone())),
-        ["the value `/Reshape_output_0` is defined twice"]
-    );
+    assert_eq!(errors(&|graph| graph.node.push(graph.node[0].clone())), ["the value `/Reshape_output_0` is defined twice"]);
     assert_eq!(errors(&|graph| graph.initializer.push(graph.initializer[1].clone())).len(), 1);
     let mut spare = model.graph.as_ref().unwrap().initializer[0].clone();
     spare.name = Some("spare".into());

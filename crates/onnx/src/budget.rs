@@ -84,9 +84,7 @@ impl Message {
             Self::ValueInfo => &[(2, Self::Type), (4, Self::Entry)],
             Self::Type => &[(1, Self::Type), (2, Self::Shape), (4, Self::Type), (5, Self::Type), (8, Self::Type), (9, Self::Type)],
             Self::Shape => &[(1, Self::Dimension)],
-            Self::Function => {
-                &[(7, Self::Node), (9, Self::OperatorSet), (11, Self::Attribute), (12, Self::ValueInfo), (14, Self::Entry)]
-            }
+            Self::Function => &[(7, Self::Node), (9, Self::OperatorSet), (11, Self::Attribute), (12, Self::ValueInfo), (14, Self::Entry)],
             Self::Annotation => &[(2, Self::Entry)],
             Self::Dimension | Self::Entry | Self::OperatorSet => &[],
         }

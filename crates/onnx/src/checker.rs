@@ -28,7 +28,8 @@ pub fn check(model: &ModelProto) -> Findings {
         findings.errors.push("the model holds no graph".to_owned());
         return findings;
     };
-    let mut checker = Checker { domains: HashSet::new(), used: HashSet::new(), node_names: HashSet::new(), scope: HashSet::new(), findings };
+    let mut checker =
+        Checker { domains: HashSet::new(), used: HashSet::new(), node_names: HashSet::new(), scope: HashSet::new(), findings };
     if model.opset_import.is_empty() {
         checker.findings.errors.push("the model imports no operator set".to_owned());
     }
@@ -75,7 +76,8 @@ impl<'a> Checker<'a> {
     /// decoder.
     fn graph(&mut self, graph: &'a GraphProto) -> Vec<&'a str> {
         let inputs: HashSet<&str> = graph.input.iter().map(|input| input.name()).collect();
-        let mut defined: Vec<&str> = graph.input.iter().filter(|input| self.define(input.name(), "the input")).map(|input| input.name()).collect();
+        let mut defined: Vec<&str> =
+            graph.input.iter().filter(|input| self.define(input.name(), "the input")).map(|input| input.name()).collect();
         let sparse = graph.sparse_initializer.iter().filter_map(|sparse| sparse.values.as_ref());
         let mut initialisers = HashSet::new();
         for tensor in graph.initializer.iter().chain(sparse) {

@@ -36,7 +36,9 @@ impl ExternalData {
         if tensor.data_location != Some(DataLocation::External as i32) {
             return Ok(None);
         }
-        Self::parse(&tensor.external_data).map(Some).map_err(|problem| Error::Tensor { tensor: tensor.name().to_owned(), problem: format!("external data: {problem}") })
+        Self::parse(&tensor.external_data)
+            .map(Some)
+            .map_err(|problem| Error::Tensor { tensor: tensor.name().to_owned(), problem: format!("external data: {problem}") })
     }
 
     /// The entries that `TensorProto.external_data` holds for this reference.

@@ -53,7 +53,8 @@ fn data_file(folder: &Path, location: &str, links: Links<'_>) -> Result<DataFile
     }
     if let Links::BesideTheModel(model) = links {
         let real = |path: &Path| plansmith_files::canonicalize(path).map_err(|error| error.to_string());
-        let (target, beside, own) = (real(&path)?, real(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?, real(model)?);
+        let (target, beside, own) =
+            (real(&path)?, real(if folder.as_os_str().is_empty() { Path::new(".") } else { folder })?, real(model)?);
         if target.parent() != Some(&beside) && target.parent() != own.parent() {
             return Err(format!("its data file {} is a link out of the folder, to {}", path.display(), target.display()));
         }

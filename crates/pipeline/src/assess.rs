@@ -11,8 +11,8 @@ use plansmith_reference::{LayerRange, Reference};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, LayerPeaks, Limits, OracleAgreement, Oracles, Outcome, Precision,
-    PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
+    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, LayerPeaks, Limits, OracleAgreement, Oracles, Outcome,
+    Precision, PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
 };
 
 use crate::Error;

@@ -7,8 +7,8 @@ use plansmith_reference::Reference;
 use plansmith_runtime::{OpenOptions, RuntimeKind, load};
 use plansmith_tensor::{Cache, HostTensor, Logits, Session, SessionError, Tap};
 use plansmith_verify::{
-    BisectRun, BisectStep, CacheSeen, Difference, FirstDivergence, PlaceError, Precision, Prompts, Seen, Stats, bisect_runs, block_name, explain,
-    first_divergence,
+    BisectRun, BisectStep, CacheSeen, Difference, FirstDivergence, PlaceError, Precision, Prompts, Seen, Stats, bisect_runs, block_name,
+    explain, first_divergence,
 };
 
 use crate::candidates::GraphCandidate;

@@ -45,7 +45,8 @@ impl Verdict {
 fn oracles(agreement: &OracleAgreement) -> Html {
     let head = plain("h2", "Built-in reference against golden").then(mark::badge(agreement.verdict));
     let reason = agreement.reason.as_deref().map(|reason| classed("p", "reason", prose(reason))).unwrap_or_default();
-    let body = classed("div", "head", head).then(reason).then(candidate::checks(&agreement.checks)).then(candidate::drawings(&agreement.checks));
+    let body =
+        classed("div", "head", head).then(reason).then(candidate::checks(&agreement.checks)).then(candidate::drawings(&agreement.checks));
     classed("section", &format!("card {}", agreement.verdict.name()), body)
 }
 

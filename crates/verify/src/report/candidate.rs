@@ -7,19 +7,16 @@ use super::mark::{badge, outcome_of, status};
 use super::plots::{histogram, margins, positions, ratios, times};
 use super::table::{Heading, Line, table};
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check};
+use crate::verdict::{CandidateVerdict, Check, OracleKind};
 
 /// `index` counts the candidates, for links.
 pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
     let facts = &candidate.facts;
-    let chips: Html = [
-        facts.runtime.clone(),
-        format!("{} stored", dtype_label(facts.storage)),
-        format!("{} computed", dtype_label(facts.compute)),
-    ]
-    .into_iter()
-    .map(|chip| classed("span", "chip", chip))
-    .collect();
+    let chips: Html =
+        [facts.runtime.clone(), format!("{} stored", dtype_label(facts.storage)), format!("{} computed", dtype_label(facts.compute))]
+            .into_iter()
+            .map(|chip| classed("span", "chip", chip))
+            .collect();
     let head = classed("div", "head", plain("h2", facts.path.as_str()).then(badge(candidate.verdict)));
     let hash = classed("span", "hash", plain("code", facts.sha256.to_string()));
     let mut body = head.then(classed("p", "chips", chips.then(hash)));
@@ -110,7 +107,8 @@ fn note(check: &Check) -> Html {
     }
     if let (false, Some(worst)) = (check.passed, &check.worst) {
         let (row, column) = (worst.place.row, worst.place.column);
-        sentences.push(plain("span", "worst in set ").then(plain("code", worst.set.as_str())).then(format!(", row {row}, column {column}")));
+        sentences
+            .push(plain("span", "worst in set ").then(plain("code", worst.set.as_str())).then(format!(", row {row}, column {column}")));
     }
     if let Some(greedy) = &check.greedy
         && let Some(first) = &greedy.first_divergence
@@ -147,5 +145,11 @@ pub(super) fn drawings(checks: &[Check]) -> Html {
         ratios("Error ÷ floor", note, &bars, factor)
     };
     let small = bars.then(histogram(&bins(checks))).then(margins(&flips(checks)));
-    positions(&panels(checks)).then(classed("div", "drawings", small))
+    let kinds = [OracleKind::Golden, OracleKind::Reference];
+    let both = kinds.iter().all(|kind| checks.iter().any(|check| check.oracle == *kind));
+    let by_position = kinds.into_iter().map(|kind| {
+        let title = if both { format!("Error by position, against the {}", oracle(kind)) } else { "Error by position".to_owned() };
+        positions(&title, &panels(checks, kind))
+    });
+    by_position.collect::<Html>().then(classed("div", "drawings", small))
 }

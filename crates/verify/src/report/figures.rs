@@ -64,13 +64,13 @@ pub(super) fn of_limit(check: &Check) -> Option<f64> {
     shares.map(|share| if share.is_nan() { 0.0 } else { share }).reduce(f64::max)
 }
 
-/// Error by position of every check.
-pub(super) fn panels(checks: &[Check]) -> Vec<Panel> {
+/// Error by position of every check against `kind`.
+pub(super) fn panels(checks: &[Check], kind: OracleKind) -> Vec<Panel> {
     let panel = |check: &Check| {
         let by = &check.by_position;
         let flips = by.column.iter().zip(&by.flips).zip(&by.flip_margin);
         Panel {
-            name: name(check, checks),
+            name: check.name.to_string(),
             passed: check.passed,
             columns: by.column.clone(),
             error: by.max_rel.clone(),
@@ -79,7 +79,7 @@ pub(super) fn panels(checks: &[Check]) -> Vec<Panel> {
             flips: flips.filter(|((_, flips), _)| **flips > 0).map(|((column, _), margin)| (*column, *margin)).collect(),
         }
     };
-    checks.iter().map(panel).collect()
+    checks.iter().filter(|check| check.oracle == kind).map(panel).collect()
 }
 
 /// Error over floor of every check that has one, and the factor that all of those are held to.

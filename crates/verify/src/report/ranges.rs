@@ -13,7 +13,7 @@ pub(super) fn ranges(verdict: &Verdict) -> Html {
     let places: Vec<Place> = peaks.iter().enumerate().flat_map(|(layer, peaks)| blocks(layer, peaks)).collect();
     let at = |place: &Place| format!("layer {}, {}", place.layer.unwrap_or_default(), place.block);
     let largest = places.iter().max_by(|one, other| one.figure.total_cmp(&other.figure));
-    let beyond = places.iter().find(|place| !(place.figure <= FP16));
+    let beyond = places.iter().find(|place| place.figure > FP16 || place.figure.is_nan());
     let mut said = largest.map(|place| format!("The largest activation of the source is {}, in {}. ", figure(place.figure), at(place)));
     if let Some(said) = &mut said {
         said.push_str(&match beyond {
@@ -22,8 +22,15 @@ pub(super) fn ranges(verdict: &Verdict) -> Html {
         });
     }
     let title = "Largest activation by layer";
-    let drawing = layers(title, "Largest magnitude that each block of the reference gave, over all prompts.", Some(FP16), "largest fp16 number", &places);
-    let body = plain("h2", "Range audit").then(classed("p", "sentence", said.unwrap_or_default())).then(classed("div", "drawings", drawing));
+    let drawing = layers(
+        title,
+        "Largest magnitude that each block of the reference gave, over all prompts.",
+        Some(FP16),
+        "largest fp16 number",
+        &places,
+    );
+    let body =
+        plain("h2", "Range audit").then(classed("p", "sentence", said.unwrap_or_default())).then(classed("div", "drawings", drawing));
     classed("section", "card", body)
 }
 

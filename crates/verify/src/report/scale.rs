@@ -34,7 +34,7 @@ impl Log {
     /// Exponents of some decades, the ends among them: at most `most` and at least two.
     pub(super) fn ticks(&self, most: usize) -> Vec<i32> {
         let span = self.high - self.low;
-        let divides = |step: &i32| span % step == 0 && (span / step) as usize + 1 <= most.max(2);
+        let divides = |step: &i32| span % step == 0 && ((span / step) as usize) < most.max(2);
         let step = (1..=span).find(divides).unwrap_or(span);
         (self.low..=self.high).step_by(step as usize).collect()
     }

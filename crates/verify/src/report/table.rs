@@ -75,7 +75,10 @@ mod tests {
         let lines = vec![Line { cells: vec!["<a>".into(), "1".into()], note: "why".into() }];
         let html = table(&[Heading::text("check", ""), Heading::minor("figure", "what it \"means\"")], lines).into_string();
         assert!(html.contains("<th scope=\"row\">&lt;a&gt;</th><td class=\"minor\" data-label=\"figure\">1</td>"), "{html}");
-        assert!(html.contains("title=\"what it &quot;means&quot;\"") && html.contains("<tr class=\"note\"><td colspan=\"2\">why</td></tr>"), "{html}");
+        assert!(
+            html.contains("title=\"what it &quot;means&quot;\"") && html.contains("<tr class=\"note\"><td colspan=\"2\">why</td></tr>"),
+            "{html}"
+        );
         assert!(table(&[Heading::text("check", "")], vec![]).is_empty());
     }
 }

@@ -50,7 +50,7 @@ pub(in crate::report) fn histogram(bins: &[Bin]) -> Html {
             let total = (bin.good + bin.bad).to_string();
             marks = marks.then(words("value", "middle", [x + step / 2.0, BOTTOM - good - bad - 4.0], &total));
         }
-        if index % every == 0 {
+        if index % every == 0 && !bin.from.is_empty() {
             marks = marks.then(words("tick", "middle", [x, BOTTOM + 14.0], &bin.from));
         }
     }

@@ -54,9 +54,15 @@ pub(in crate::report) fn layers(title: &str, note: &str, limit: Option<f64>, lim
         }
     }
     let series = ["series-a", "series-b", "series-c"];
-    let of = |block: &str| blocks.iter().position(|other| *other == block).and_then(|index| series.get(index)).copied().unwrap_or("series-d");
+    let of =
+        |block: &str| blocks.iter().position(|other| *other == block).and_then(|index| series.get(index)).copied().unwrap_or("series-d");
     for block in &blocks {
-        let line: Vec<[f64; 2]> = places.iter().enumerate().filter(|(_, place)| place.block == *block).map(|(index, place)| [across(index, place), up.at(place.figure)]).collect();
+        let line: Vec<[f64; 2]> = places
+            .iter()
+            .enumerate()
+            .filter(|(_, place)| place.block == *block)
+            .map(|(index, place)| [across(index, place), up.at(place.figure)])
+            .collect();
         marks = marks.then(path(&format!("line {}", of(block)), &line));
     }
     for (index, place) in places.iter().enumerate() {
@@ -64,7 +70,8 @@ pub(in crate::report) fn layers(title: &str, note: &str, limit: Option<f64>, lim
         let class = if beyond { "bad" } else { of(&place.block) };
         let layer = place.layer.map(|layer| format!("layer {layer}, ")).unwrap_or_default();
         let said = format!("{layer}{}: {}", place.block, number(place.figure));
-        marks = marks.then(dot(&format!("mark {class}"), [across(index, place), up.at(place.figure)], if beyond { 3.2 } else { 2.0 }, &said));
+        marks =
+            marks.then(dot(&format!("mark {class}"), [across(index, place), up.at(place.figure)], if beyond { 3.2 } else { 2.0 }, &said));
     }
     let mut key: Vec<(&'static str, &'static str)> = blocks.iter().filter_map(|block| Some((of(block), known(block)?))).collect();
     if limit.is_some() {

@@ -31,7 +31,7 @@ const TOP: f64 = 6.0;
 const BOTTOM: f64 = 84.0;
 
 /// All panels; nothing where no check has positions.
-pub(in crate::report) fn positions(panels: &[Panel]) -> Html {
+pub(in crate::report) fn positions(title: &str, panels: &[Panel]) -> Html {
     let drawn: Vec<&Panel> = panels.iter().filter(|panel| !panel.columns.is_empty()).collect();
     if drawn.is_empty() {
         return Html::default();
@@ -51,7 +51,7 @@ pub(in crate::report) fn positions(panels: &[Panel]) -> Html {
         key.push(("flip", "another first choice"));
     }
     let note = "Largest difference of any logit at a column, over the deviation of the source's logits. One scale for all.";
-    classed("div", "wide", figure("Error by position", note, &key, classed("div", "panels", all)))
+    classed("div", "wide", figure(title, note, &key, classed("div", "panels", all)))
 }
 
 fn draw(panel: &Panel, scale: Log, last: usize) -> Html {
@@ -66,7 +66,8 @@ fn draw(panel: &Panel, scale: Log, last: usize) -> Html {
         let y = scale.at(10f64.powi(exponent));
         marks = marks.then(line("grid", [LEFT, y], [RIGHT, y])).then(words("tick", "end", [LEFT - 4.0, y + 3.5], &power(exponent)));
     }
-    marks = marks.then(words("tick", "start", [LEFT, HEIGHT - 5.0], "0")).then(words("tick", "end", [RIGHT, HEIGHT - 5.0], &last.to_string()));
+    marks =
+        marks.then(words("tick", "start", [LEFT, HEIGHT - 5.0], "0")).then(words("tick", "end", [RIGHT, HEIGHT - 5.0], &last.to_string()));
     if let Some(limit) = panel.limit {
         let y = scale.at(limit);
         marks = marks.then(line("limit", [LEFT, y], [RIGHT, y]));
@@ -123,14 +124,15 @@ mod tests {
             limit: Some(1e-4),
             ..Panel::default()
         };
-        assert!(positions(&[panel("empty", vec![])]).is_empty());
-        let html = positions(&[panel("<one>", vec![1e-6, 1e-5, 1e-6]), panel("two", vec![1e-5]), panel("empty", vec![])]).into_string();
+        assert!(positions("t", &[panel("empty", vec![])]).is_empty());
+        let html =
+            positions("t", &[panel("<one>", vec![1e-6, 1e-5, 1e-6]), panel("two", vec![1e-5]), panel("empty", vec![])]).into_string();
         assert_eq!(html.matches("<svg").count(), 2);
         assert!(html.contains("&lt;one&gt;") && !html.contains("<one>") && !html.contains("empty"));
         // 1e-6 at the bottom, 1e-4 at the top of both.
         // Columns 0 and 1 are neighbours, 5 stands alone.
         let apart = Panel { columns: vec![0, 1, 5], ..panel("apart", vec![1e-6; 3]) };
-        let apart = positions(&[apart]).into_string();
+        let apart = positions("t", &[apart]).into_string();
         assert_eq!((apart.matches("<path class=\"line").count(), apart.matches("<circle").count()), (1, 1), "{apart}");
         assert!(html.contains("d=\"M30 84L89 45L148 84\"") && html.contains("cx=\"30\" cy=\"45\""), "{html}");
     }
