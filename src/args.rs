@@ -38,6 +38,7 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
+#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 pub(crate) enum Verb {
     /// Run every stage of a pipeline file, into a bundle
     Build(Build),
@@ -302,7 +303,8 @@ pub(crate) struct Engine {
 #[command(after_help = "Examples:
   plansmith verify ./SmolLM2-135M                                     exports to memory, checks on rten
   plansmith verify ./SmolLM2-135M --onnx out/model.onnx --runtime ort
-  plansmith verify ./SmolLM2-135M --golden golden.safetensors --json verdict.json")]
+  plansmith verify ./SmolLM2-135M --golden golden.safetensors --json verdict.json
+  plansmith verify ./SmolLM2-135M --onnx theirs.onnx --map input_ids=tokens --map 'past_key_values.*.key=past.*.k' ...")]
 pub(crate) struct Verify {
     /// The source checkpoint
     #[arg(required_unless_present = "bundle")]
@@ -316,9 +318,15 @@ pub(crate) struct Verify {
     /// Take prompts, oracle and tolerances from a bundle, without the source
     #[arg(long, value_name = "DIR")]
     pub(crate) bundle: Option<PathBuf>,
-    /// What executes graphs: rten, ort or tensorrt; repeatable
-    #[arg(long, value_delimiter = ',', default_value = "rten")]
+    /// What executes graphs: rten, ort or tensorrt; repeatable [default: the first of rten and ort that can; ort first for its own operators]
+    #[arg(long, value_delimiter = ',')]
     pub(crate) runtime: Vec<String>,
+    /// Which input or output is which, where its name does not tell: OURS=THEIRS, * stands for the layer; repeatable
+    #[arg(long, value_name = "OURS=THEIRS")]
+    pub(crate) map: Vec<String>,
+    /// Feed rows without padding only, for graphs that are never fed others
+    #[arg(long)]
+    pub(crate) unpadded: bool,
     /// Logits computed elsewhere
     #[arg(long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,

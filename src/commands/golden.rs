@@ -13,6 +13,8 @@ use crate::output::Output;
 pub(crate) fn run(args: &Golden, output: &Output) -> Result<Outcome, Failure> {
     let source = Source::open(&args.source, &options(&args.config))?;
     let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
+    // Goldens of two models are to be comparable.
+    let prompts = prompts.fixed();
     let vocab = source.loaded.spec.vocab_size as usize;
     let mut reference = Reference::open(source.loaded.spec.clone(), &source.checkpoint)?;
     let bar = output.steps_bar("computing", prompts.sets().len() as u64);

@@ -140,7 +140,11 @@ fn onnx(path: &Path) -> Result<Report, Failure> {
     let in_file = |error: plansmith_onnx::Error| plansmith_onnx::Error::InFile { path: path.to_owned(), problem: Box::new(error) };
     plansmith_onnx::validate(&model).map_err(in_file)?;
     let signature = plansmith_onnx::signature(&model).map_err(in_file)?;
-    let nodes = model.graph.as_ref().map_or(0, |graph| graph.node.len());
+    let mut operators = BTreeMap::<&str, usize>::new();
+    for node in model.graph.iter().flat_map(|graph| &graph.node) {
+        *operators.entry(node.op_type()).or_default() += 1;
+    }
+    let nodes: usize = operators.values().sum();
     let opsets: Vec<String> = model
         .opset_import
         .iter()
@@ -160,7 +164,7 @@ fn onnx(path: &Path) -> Result<Report, Failure> {
     lines.extend(metadata.iter().map(|(key, value)| format!("  {key} = {value}")));
     let pairs = |list: &[(String, String)]| list.iter().map(|(name, shape)| json!({ "name": name, "type": shape })).collect::<Vec<_>>();
     let json = json!({
-        "kind": "onnx", "nodes": nodes, "opsets": opsets, "inputs": pairs(&inputs), "outputs": pairs(&outputs), "external_data": files,
+        "kind": "onnx", "nodes": nodes, "operators": operators, "opsets": opsets, "inputs": pairs(&inputs), "outputs": pairs(&outputs), "external_data": files,
         "metadata": metadata,
     });
     Ok((lines, json))

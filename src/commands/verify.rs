@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use indicatif::ProgressBar;
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin};
-use plansmith_runtime::{OpenOptions, RuntimeKind};
+use plansmith_runtime::{ModelShape, NameMap, OpenOptions, RuntimeKind};
 use plansmith_verify::{Limits, Prompts, Verdict};
 
 use super::engine::lookup;
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             keep: None,
             keep_noise: None,
             limits: limits(args),
-            open: &open_options(&args.tools),
+            open: &OpenOptions { shape: Some(model_shape(&source)), ..graph_options(args)? },
             lookup: &lookup(&args.tools),
             bisect: args.bisect,
         },
@@ -101,7 +101,7 @@ fn by_bundle(
     }
     let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
     let spinner = output.steps_bar("verifying", 0);
-    let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
+    let (open, lookup) = (graph_options(args)?, lookup(&args.tools));
     let verdict =
         assess_bundle(bundle, artifacts, runtimes, limits(args), &open, &lookup, &mut |progress| show(&progress, &spinner, output))?;
     spinner.finish_and_clear();
@@ -131,6 +131,18 @@ pub(crate) fn prompts(source: &Source, file: Option<&Path>) -> Result<(Prompts, 
         Ok(ids.into_iter().map(i64::from).collect())
     })?;
     Ok((prompts.switching_at(switch), path.display().to_string()))
+}
+
+/// Flags on libraries and on graphs as the runtimes take them.
+fn graph_options(args: &Verify) -> Result<OpenOptions, Failure> {
+    let names = NameMap::parse(args.map.iter().map(String::as_str))?;
+    Ok(OpenOptions { names, unpadded: args.unpadded, ..open_options(&args.tools) })
+}
+
+/// What the source knows and graphs may leave open.
+fn model_shape(source: &Source) -> ModelShape {
+    let cache = source.loaded.spec.layers.iter().map(|layer| (layer.attention.kv_heads as usize, layer.attention.head_dim as usize));
+    ModelShape { cache: cache.collect() }
 }
 
 /// Flags on libraries as the runtimes take them.

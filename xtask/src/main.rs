@@ -49,6 +49,12 @@ enum Task {
     },
     /// Measures plansmith beside other exporters, on the demo model
     Bench {
+        /// Instead: builds TensorRT-RTX plans of a fixture of each family, and compares what builds with testdata/plans.json
+        #[arg(long)]
+        families: bool,
+        /// Writes what builds to testdata/plans.json
+        #[arg(long, requires = "families")]
+        update: bool,
         /// How often everything is measured, in turn
         #[arg(long, default_value_t = 3)]
         rounds: usize,
@@ -56,7 +62,7 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
-    /// Seeds every fault and counts those that verify finds; writes docs/verify.d/mutants.md
+    /// Seeds every fault and counts those that verify finds; writes docs/mutants.md
     Mutants {
         /// What executes graphs: rten or ort
         #[arg(long, default_value = "rten")]
@@ -74,7 +80,8 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Setup { allow_missing } => setup::main(*allow_missing),
         Task::Test { allow_missing } => test::main(*allow_missing),
         Task::Demo { allow_missing } => demo::main(*allow_missing),
-        Task::Bench { rounds, allow_missing } => bench::main((*rounds).max(1), *allow_missing),
+        Task::Bench { families: true, update, .. } => bench::families::main(*update),
+        Task::Bench { rounds, allow_missing, .. } => bench::main((*rounds).max(1), *allow_missing),
         Task::Mutants { runtime, only } => mutants::main(runtime, only.as_deref()),
         Task::Tidy => match tidy::check()? + tidy::licences()? {
             0 => Ok(()),

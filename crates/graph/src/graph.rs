@@ -39,6 +39,8 @@ pub struct Graph {
     constants: HashMap<(DType, usize, Vec<u8>), Value>,
     /// Tensors that hold dimensions: scalars (rank 0) or vectors.
     pub(crate) sizes: HashMap<(usize, Vec<Dim>), Value>,
+    /// The input that sizes are read off where it has them.
+    pub(crate) size_source: Option<Value>,
     /// How many dimensions without an expression were made.
     pub(crate) unknown_dims: usize,
 }
@@ -66,6 +68,7 @@ impl Graph {
             definitions: Vec::new(),
             constants: HashMap::new(),
             sizes: HashMap::new(),
+            size_source: None,
             unknown_dims: 0,
         })
     }

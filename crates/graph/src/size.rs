@@ -4,6 +4,11 @@ use crate::error::{Error, Result, Rule};
 use crate::{Dim, Graph, Value};
 
 impl Graph {
+    /// From here on dimensions that `input` has are read off it, not off the first input that has them.
+    pub fn read_sizes_off(&mut self, input: Value) {
+        self.size_source = Some(input);
+    }
+
     /// The int64 scalar that is `dim` at run time; a constant where it is known.
     ///
     /// # Errors
@@ -75,8 +80,9 @@ impl Graph {
     }
 
     fn axis_with(&self, dim: &Dim) -> Option<(Value, usize)> {
-        self.inputs
+        self.size_source
             .iter()
+            .chain(&self.inputs)
             .find_map(|&input| self.info(input).r#type.dims.iter().position(|candidate| candidate == dim).map(|axis| (input, axis)))
     }
 

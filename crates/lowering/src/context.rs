@@ -7,7 +7,7 @@ use plansmith_families::{DecoderSpec, Linear, LinearLayout, Weight};
 use plansmith_graph::{Data, Dim, ExternalData, Graph, Value};
 use plansmith_tensor::DType;
 
-use crate::{Error, Form, WeightTable};
+use crate::{Dialect, Error, Form, WeightTable};
 
 /// The symbolic dimensions of the contract.
 pub(crate) struct Dims {
@@ -37,6 +37,7 @@ pub(crate) struct Present {
 /// The choices that hold for every block, the inputs, and where weights lie.
 pub(crate) struct Context<'a> {
     pub(crate) form: Form,
+    pub(crate) dialect: Dialect,
     /// What activations and caches are.
     pub(crate) compute: DType,
     pub(crate) dims: Dims,
@@ -49,7 +50,7 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Declares the inputs that do not belong to a layer.
-    pub(crate) fn new(g: &mut Graph, form: Form, compute: DType, table: &'a WeightTable) -> Result<Self, Error> {
+    pub(crate) fn new(g: &mut Graph, (form, dialect): (Form, Dialect), compute: DType, table: &'a WeightTable) -> Result<Self, Error> {
         let (batch, sequence) = (Dim::symbol("batch_size"), Dim::symbol("sequence_length"));
         let past = Dim::symbol("past_sequence_length");
         let total = g.define_dim("total_sequence_length", &past + &sequence);
@@ -58,8 +59,10 @@ impl<'a> Context<'a> {
         let input_ids = g.input("input_ids", DType::I64, &per_token)?;
         let attention_mask = g.input("attention_mask", DType::I64, &[batch.clone(), total.clone()])?;
         let position_ids = g.input("position_ids", DType::I64, &per_token)?;
+        // So that every graph reads the input: TensorRT drops one that nothing reads, and ALiBi needs no positions.
+        g.read_sizes_off(position_ids);
         let dims = Dims { batch, sequence, past, total, tokens };
-        Ok(Self { form, compute, dims, input_ids, attention_mask, position_ids, table, cast: RefCell::default() })
+        Ok(Self { form, dialect, compute, dims, input_ids, attention_mask, position_ids, table, cast: RefCell::default() })
     }
 
     /// Declares the cache inputs of every layer.

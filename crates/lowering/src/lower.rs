@@ -34,7 +34,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let (form, opset) = target.form(spec, compute)?;
     let mut graph = Graph::new("decoder", opset)?;
     let g = &mut graph;
-    let cx = &Context::new(g, form, compute.dtype(), &table)?;
+    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), &table)?;
 
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;

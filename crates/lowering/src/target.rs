@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use plansmith_families::DecoderSpec;
+use plansmith_families::{Attention, DecoderSpec};
 use plansmith_tensor::DType;
 use serde::{Deserialize, Serialize};
 
@@ -108,14 +108,17 @@ impl Target {
     /// The form, and the operator set that goes with it.
     ///
     /// TensorRT-RTX 1.7 takes opset-23 Attention in fp16 and bf16 with a head size that is a multiple of 8 from 16 to 256, and
-    /// nothing else (measured); elsewhere its dialect is the primitive form.
+    /// nothing else (measured); with fewer than four heads it has no kernel for some profiles. Elsewhere its dialect is the
+    /// primitive form.
     ///
     /// # Errors
     /// The operator set is neither of the two.
     pub fn form(&self, spec: &DecoderSpec, compute: Float) -> Result<(Form, u32), Error> {
         let fused_on_tensorrt = || {
-            let fits = |head_dim: u64| head_dim.is_multiple_of(8) && (16..=256).contains(&head_dim);
-            compute != Float::Fp32 && spec.layers.iter().all(|layer| fits(layer.attention.head_dim))
+            let fits = |attention: &Attention| {
+                attention.head_dim.is_multiple_of(8) && (16..=256).contains(&attention.head_dim) && attention.heads >= 4
+            };
+            compute != Float::Fp32 && spec.layers.iter().all(|layer| fits(&layer.attention))
         };
         match (self.opset, self.dialect) {
             (Some(PRIMITIVE_OPSET), _) => Ok((Form::Primitive, PRIMITIVE_OPSET)),

@@ -59,7 +59,7 @@ impl Table {
         )
     }
 
-    /// The table as `docs/verify.d/mutants.md` holds it.
+    /// The table as `docs/mutants.md` holds it.
     pub fn markdown(&self, runtime: &str) -> String {
         let mut text = format!(
             "## Mutation score\n\nMade by `cargo xtask mutants` (runtime: {runtime}); do not edit. Faults are seeded into the checkpoints of \

@@ -12,6 +12,7 @@ use plansmith_verify::{Candidate, CandidateFacts, CandidateVerdict, FirstDiverge
 use crate::Error;
 use crate::assess::Progress;
 use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::foreign::{cannot, explain_padding, preferred};
 use crate::noise::{Floors, Kind};
 
 /// A plan does not say whether its attention was written with scores that are stored.
@@ -33,7 +34,7 @@ pub(crate) struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// A graph on each runtime.
+    /// A graph on each runtime that was asked for, or on the first that can run it.
     pub(crate) fn graph(
         &mut self,
         graph: &GraphCandidate,
@@ -45,8 +46,16 @@ impl Judge<'_> {
         if self.foresee {
             self.prepare(graph.storage(), graph.compute(), scores)?;
         }
-        for &runtime in runtimes {
-            let mut loaded = load(runtime, graph.source(), self.open)?;
+        let mut unable = Vec::new();
+        let order = if runtimes.is_empty() { preferred(&graph.model) } else { runtimes.to_vec() };
+        for runtime in order {
+            let mut loaded = match load(runtime, graph.source(), self.open) {
+                Ok(loaded) => loaded,
+                Err(error) => {
+                    unable.push((runtime, cannot(error, runtimes.is_empty())?));
+                    continue;
+                }
+            };
             let facts = graph_facts(graph, runtime, loaded.facts.compute);
             let what = format!("{} on {runtime}", graph.name);
             let verdict = self.judge(Candidate { session: &mut *loaded.session, facts }, scores, &what, progress)?;
@@ -57,9 +66,18 @@ impl Judge<'_> {
                     first_divergence: Some(divergence.clone()),
                     ..verdict
                 },
-                _ => verdict,
+                _ => explain_padding(&graph.model, verdict),
             });
+            if runtimes.is_empty() {
+                return Ok(verdicts);
+            }
         }
+        let executed = !verdicts.is_empty();
+        verdicts.extend(unable.into_iter().map(|(runtime, why)| {
+            let facts = graph_facts(graph, runtime, graph.compute());
+            // Nothing was proved where no runtime ran it.
+            if executed { CandidateVerdict::not_executed(facts, why) } else { CandidateVerdict::failed(facts, why) }
+        }));
         Ok(verdicts)
     }
 

@@ -7,6 +7,7 @@ mod candidates;
 mod check;
 mod error;
 mod file;
+mod foreign;
 mod judge;
 mod manifest;
 mod noise;

@@ -46,6 +46,28 @@ pub enum Error {
         graph: String,
         /// Names the input or output.
         reason: String,
+        /// Every input and output, a line each.
+        listing: String,
+    },
+
+    /// What a user says about a graph's names cannot be meant.
+    #[error("`--map {entry}`: {problem}")]
+    Map {
+        /// As it was given.
+        entry: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+
+    /// The runtime lacks what the graph needs; another may have it.
+    #[error("{runtime} cannot run {graph}: {message}")]
+    Unsupported {
+        /// Which runtime.
+        runtime: RuntimeKind,
+        /// The file, or `the graph in memory`.
+        graph: String,
+        /// What the runtime said.
+        message: String,
     },
 
     /// A tensor's external data cannot be used; found before any runtime sees the graph.
@@ -111,13 +133,40 @@ impl Error {
             ),
             Self::LibraryLoaded { .. } => Some("use one library a run".to_owned()),
             Self::ExternalData { .. } => Some("the data file must lie beside the graph, complete, as a regular file".to_owned()),
-            Self::Interface { .. } => Some(
-                "inputs must be input_ids, attention_mask, position_ids (optional) and past_key_values.N.key/value, outputs logits and present.N.key/value"
-                    .to_owned(),
-            ),
+            Self::Interface { listing, .. } if listing.is_empty() => None,
+            Self::Interface { listing, .. } => Some(format!(
+                "say what is what with --map OURS=THEIRS (repeatable; * stands for the layer), such as --map input_ids=tokens \
+                 --map 'past_key_values.*.key=past.*.k'; ours are input_ids, attention_mask, position_ids, past_key_values.*.key, \
+                 past_key_values.*.value, logits, present.*.key and present.*.value. The graph has\n{}",
+                listing.trim_end()
+            )),
+            Self::Map { .. } => Some("--map input_ids=tokens, or --map 'past_key_values.*.key=past.*.k' for every layer".to_owned()),
+            Self::Unsupported { runtime, .. } => {
+                RuntimeKind::ALL[..2].iter().find(|other| *other != runtime).map(|other| format!("try --runtime {other}"))
+            }
             Self::Engine(error) => error.hint(),
             Self::File(_) | Self::Decode { .. } | Self::Invalid { .. } | Self::Refused { .. } | Self::Start { .. } => None,
         }
+    }
+}
+
+/// What a runtime says of a graph that it does not take.
+pub(crate) struct Refusal {
+    pub(crate) message: String,
+    /// Whether the runtime lacks something, so that another may take the graph.
+    pub(crate) unsupported: bool,
+}
+
+impl From<String> for Refusal {
+    fn from(message: String) -> Self {
+        Self { message, unsupported: false }
+    }
+}
+
+impl Refusal {
+    pub(crate) fn into_error(self, runtime: RuntimeKind, graph: &str) -> Error {
+        let (graph, message) = (graph.to_owned(), self.message);
+        if self.unsupported { Error::Unsupported { runtime, graph, message } } else { Error::Refused { runtime, graph, message } }
     }
 }
 

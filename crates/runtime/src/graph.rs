@@ -7,8 +7,9 @@ use std::path::Path;
 use plansmith_onnx::proto::ValueInfoProto;
 use plansmith_onnx::{DataFile, Links, ModelProto};
 
-use crate::Error;
-use crate::interface::Interface;
+use crate::interface::{Interface, Reading, listing};
+use crate::open::OpenOptions;
+use crate::{Error, genai};
 
 /// Where a graph comes from.
 #[derive(Debug, Clone, Copy)]
@@ -38,7 +39,7 @@ pub(crate) struct Graph<'a> {
 
 impl<'a> Graph<'a> {
     /// Reads the graph's own bytes and the sizes of its data files; no tensor data is read.
-    pub(crate) fn read(source: GraphSource<'a>) -> Result<Self, Error> {
+    pub(crate) fn read(source: GraphSource<'a>, options: &OpenOptions) -> Result<Self, Error> {
         let name = match source {
             GraphSource::File(path) => path.display().to_string(),
             GraphSource::Memory { .. } => "the graph in memory".to_owned(),
@@ -57,9 +58,16 @@ impl<'a> Graph<'a> {
             GraphSource::Memory { model, folder } => (Cow::Borrowed(model), None, folder, Links::Followed),
         };
         plansmith_onnx::validate(&model).map_err(|error| Error::Invalid { graph: name.clone(), reason: error.to_string() })?;
-        let signature =
-            plansmith_onnx::signature(&model).map_err(|error| Error::Interface { graph: name.clone(), reason: error.to_string() })?;
-        let interface = Interface::read(signature).map_err(|reason| Error::Interface { graph: name.clone(), reason })?;
+        let unserved = |reason: String, listing: String| Error::Interface { graph: name.clone(), reason, listing };
+        let signature = plansmith_onnx::signature(&model).map_err(|error| unserved(error.to_string(), String::new()))?;
+        let reading = Reading {
+            map: options.names.clone(),
+            model: Some(&model),
+            shape: options.shape.clone().or_else(|| genai::shape_beside(path?)),
+            unpadded: options.unpadded,
+        };
+        let listed = listing(&signature);
+        let interface = Interface::read(signature, &reading).map_err(|reason| unserved(reason, listed))?;
         let files = plansmith_onnx::data_files(&model, folder, links).map_err(refuse)?;
         Ok(Self { name, model, path, files, interface })
     }

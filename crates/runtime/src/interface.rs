@@ -1,6 +1,20 @@
 //! Which input and output of a graph is what.
 
-use plansmith_tensor::{Batch, DType, Logits, SessionError, Signature, TensorSignature};
+mod fit;
+mod links;
+mod listing;
+mod recognise;
+mod slot;
+
+use plansmith_onnx::ModelProto;
+use plansmith_tensor::{DType, Signature, TensorSignature};
+
+pub(crate) use fit::Fitted;
+pub(crate) use listing::listing;
+pub(crate) use slot::{Part, Slot};
+
+use crate::NameMap;
+use recognise::recognise;
 
 /// What an input is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -8,6 +22,8 @@ pub(crate) enum Role {
     InputIds,
     AttentionMask,
     PositionIds,
+    /// Whether the cache holds anything.
+    UseCache,
     /// Index into [`Interface::cache`].
     Cache(usize),
 }
@@ -20,13 +36,24 @@ pub(crate) struct Input {
     pub(crate) dtype: DType,
 }
 
-/// One tensor of the cache, `[batch, heads, past, head_dim]`: the input and the output that carry it.
+/// One tensor of the cache, `[batch, heads, past, head_dim]`, or key and value stacked, `[2, batch, heads, past, head_dim]`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CachePort {
-    pub(crate) past: String,
+    /// The input that carries it; `None` where the graph starts afresh each time.
+    pub(crate) past: Option<String>,
+    /// The output that carries it.
     pub(crate) present: String,
+    pub(crate) part: Part,
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
+}
+
+impl CachePort {
+    /// For `rows` rows of `past` tokens each.
+    pub(crate) fn shape(&self, rows: usize, past: usize) -> Vec<usize> {
+        let stacked = (self.part == Part::Both).then_some(2);
+        stacked.into_iter().chain([rows, self.heads, past, self.head_dim]).collect()
+    }
 }
 
 /// A decoder graph's interface.
@@ -34,176 +61,160 @@ pub(crate) struct CachePort {
 pub(crate) struct Interface {
     pub(crate) signature: Signature,
     pub(crate) inputs: Vec<Input>,
-    /// Key of layer 0, value of layer 0, key of layer 1, …
+    /// Key of layer 0, value of layer 0, key of layer 1, …; or one port a layer that holds both. Empty where the graph gives no cache.
     pub(crate) cache: Vec<CachePort>,
-    /// Of every cache tensor.
+    /// Of every cache tensor; of the logits where there is none.
     pub(crate) cache_dtype: DType,
+    /// The output that holds logits.
+    pub(crate) logits: String,
+    /// Whether rows with padding are to be refused.
+    unpadded: bool,
 }
 
-pub(crate) const LOGITS: &str = "logits";
+/// What is known of a model besides its graph.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ModelShape {
+    /// KV heads and head dimension of each layer: graphs may leave them open.
+    pub cache: Vec<(usize, usize)>,
+}
+
+/// How an interface is read.
+#[derive(Debug, Default)]
+pub(crate) struct Reading<'a> {
+    pub(crate) map: NameMap,
+    /// The graph whose signature it is, where there is one.
+    pub(crate) model: Option<&'a ModelProto>,
+    pub(crate) shape: Option<ModelShape>,
+    pub(crate) unpadded: bool,
+}
 
 impl Interface {
-    /// Recognises inputs and outputs by name.
+    /// Recognises inputs and outputs.
     ///
     /// Errors name the input or output that is missing, unknown, or of a dtype or shape that cannot be served.
-    pub(crate) fn read(signature: Signature) -> Result<Self, String> {
-        let layers = layers(&signature)?;
-        let mut cache = Vec::with_capacity(2 * layers);
+    pub(crate) fn read(signature: Signature, reading: &Reading<'_>) -> Result<Self, String> {
+        let slots = recognise(&signature, &reading.map, reading.model)?;
+        let missing = |slot: Slot| {
+            let kind = if slot.is_input() { "input" } else { "output" };
+            format!("it has no {kind} `{slot}`")
+        };
+        for needed in [Slot::InputIds, Slot::Logits] {
+            slots.get(&needed).ok_or_else(|| missing(needed))?;
+        }
+        let logits = &signature.outputs[slots[&Slot::Logits]];
+        if !matches!(logits.shape.len(), 2 | 3) || !logits.dtype.is_compute_float() {
+            let (name, dtype, rank) = (&logits.name, logits.dtype, logits.shape.len());
+            return Err(format!("output `{name}` is {dtype} of rank {rank}; a float of shape [batch, sequence, vocab] is needed"));
+        }
+
+        let pasts = slots.keys().any(|slot| matches!(slot, Slot::Past(..)));
+        let layer = |slot: &Slot| match *slot {
+            Slot::Past(layer, _) | Slot::Present(layer, _) => Some(layer + 1),
+            _ => None,
+        };
+        let layers = slots.keys().filter_map(layer).max().unwrap_or(0);
+        let mut cache: Vec<CachePort> = Vec::with_capacity(2 * layers);
         let mut cache_dtype = None;
         for layer in 0..layers {
-            for part in ["key", "value"] {
-                let past = format!("past_key_values.{layer}.{part}");
-                let present = format!("present.{layer}.{part}");
-                let input = find(&signature.inputs, "input", &past)?;
-                let output = find(&signature.outputs, "output", &present)?;
-                if output.dtype != input.dtype {
+            let stacked = slots.contains_key(&Slot::Past(layer, Part::Both)) || slots.contains_key(&Slot::Present(layer, Part::Both));
+            for &part in if stacked { &[Part::Both][..] } else { &[Part::Key, Part::Value] } {
+                let (past, present) = (Slot::Past(layer, part), Slot::Present(layer, part));
+                let input = slots.get(&past).map(|&index| &signature.inputs[index]);
+                if pasts && input.is_none() {
+                    return Err(missing(past));
+                }
+                let output = &signature.outputs[*slots.get(&present).ok_or_else(|| missing(present))?];
+                if let Some(input) = input.filter(|input| input.dtype != output.dtype) {
+                    let (present, past) = (&output.name, &input.name);
                     return Err(format!("output `{present}` is {}, input `{past}` is {}", output.dtype, input.dtype));
                 }
-                if *cache_dtype.get_or_insert(input.dtype) != input.dtype {
-                    return Err(format!("input `{past}` is {}, the cache before it is another dtype", input.dtype));
+                if *cache_dtype.get_or_insert(output.dtype) != output.dtype {
+                    let (name, dtype) = (&input.unwrap_or(output).name, output.dtype);
+                    return Err(format!("`{name}` is {dtype}, the cache before it is another dtype"));
                 }
-                let (heads, head_dim) = cache_shape(input)?;
-                cache.push(CachePort { past, present, heads, head_dim });
+                let (heads, head_dim) = cache_shape(input, output, part, reading.shape.as_ref().and_then(|shape| shape.cache.get(layer)))?;
+                let past = input.map(|input| input.name.clone());
+                cache.push(CachePort { past, present: output.name.clone(), part, heads, head_dim });
             }
         }
-        let cache_dtype = cache_dtype.ok_or("it has no cache: no input `past_key_values.0.key`")?;
+        let cache_dtype = cache_dtype.unwrap_or(logits.dtype);
         if !cache_dtype.is_compute_float() {
             return Err(format!("the cache is {cache_dtype}; F32, F16 and BF16 can be served"));
         }
-        let inputs = signature.inputs.iter().map(|input| role(input, &cache)).collect::<Result<Vec<_>, _>>()?;
-        for needed in ["input_ids", "attention_mask"] {
-            find(&signature.inputs, "input", needed)?;
-        }
-        let logits = find(&signature.outputs, "output", LOGITS)?;
-        if logits.shape.len() != 3 || !logits.dtype.is_compute_float() {
-            let (dtype, rank) = (logits.dtype, logits.shape.len());
-            return Err(format!("output `logits` is {dtype} of rank {rank}; a float of shape [batch, sequence, vocab] is needed"));
-        }
-        let known = |name: &str| name == LOGITS || cache.iter().any(|port| port.present == name);
-        if let Some(output) = signature.outputs.iter().find(|output| !known(&output.name)) {
-            return Err(format!("output `{}` is none that we know", output.name));
-        }
-        Ok(Self { signature, inputs, cache, cache_dtype })
-    }
-
-    /// Whether `batch` fits a session of `rows` rows that holds `past` tokens a row, and the graph's fixed dimensions.
-    pub(crate) fn check(&self, batch: &Batch, rows: usize, past: usize) -> Result<(), SessionError> {
-        if batch.batch != rows {
-            return Err(SessionError::Batch(format!("it has {} rows; the session was reset for {rows}", batch.batch)));
-        }
-        batch.check(past)?;
-        for (input, tensor) in self.inputs.iter().zip(&self.signature.inputs) {
-            let shape = match input.role {
-                Role::InputIds | Role::PositionIds => vec![batch.batch, batch.sequence],
-                Role::AttentionMask => vec![batch.batch, batch.total()],
-                Role::Cache(port) => vec![batch.batch, self.cache[port].heads, past, self.cache[port].head_dim],
-            };
-            let fits = |(fixed, given): (&Result<u64, String>, &usize)| fixed.as_ref().map_or(true, |&fixed| fixed == *given as u64);
-            if tensor.shape.len() != shape.len() || !tensor.shape.iter().zip(&shape).all(fits) {
-                let (name, fixed) = (&input.name, show(&tensor.shape));
-                return Err(SessionError::Batch(format!("`{name}` would be {shape:?}; the graph takes {fixed}")));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the graph can run with `rows` rows.
-    pub(crate) fn check_rows(&self, rows: usize) -> Result<(), SessionError> {
-        let fixed = self.signature.inputs.iter().find_map(|input| match input.shape.first() {
-            Some(&Ok(fixed)) if fixed != rows as u64 => Some((&input.name, fixed)),
-            _ => None,
+        let logits = logits.name.clone();
+        let inputs = signature.inputs.iter().enumerate().map(|(index, input)| {
+            let slot = slots.iter().find(|(slot, at)| slot.is_input() && **at == index).map(|(slot, _)| *slot);
+            role(input, slot, &cache)
         });
-        match fixed {
-            Some((name, fixed)) => {
-                Err(SessionError::Batch(format!("{rows} rows were asked for; `{name}` has {fixed}, fixed in the graph")))
-            }
-            None if rows == 0 => Err(SessionError::Batch("a session needs at least one row".to_owned())),
-            None => Ok(()),
-        }
+        let inputs = inputs.collect::<Result<_, _>>()?;
+        Ok(Self { signature, inputs, cache, cache_dtype, logits, unpadded: reading.unpadded })
+    }
+
+    fn has(&self, role: Role) -> bool {
+        self.inputs.iter().any(|input| input.role == role)
+    }
+
+    /// Whether each step can go on from the last.
+    fn keeps_cache(&self) -> bool {
+        self.cache.first().is_some_and(|port| port.past.is_some())
     }
 }
 
-/// The elements of `role` in `batch` and their shape. `Cache` has none here.
-pub(crate) fn integers(batch: &Batch, role: Role) -> Option<([usize; 2], &[i64])> {
-    match role {
-        Role::InputIds => Some(([batch.batch, batch.sequence], &batch.input_ids)),
-        Role::AttentionMask => Some(([batch.batch, batch.total()], &batch.attention_mask)),
-        Role::PositionIds => Some(([batch.batch, batch.sequence], &batch.position_ids)),
-        Role::Cache(_) => None,
-    }
-}
-
-/// Logits of one step from what the runtime gave: every position of the step, or one a row.
-pub(crate) fn logits(shape: &[usize], data: Vec<f32>, batch: &Batch) -> Result<Logits, String> {
-    match *shape {
-        [rows, sequence, vocab]
-            if rows == batch.batch && (sequence == batch.sequence || sequence == 1) && data.len() == rows * sequence * vocab =>
-        {
-            Ok(Logits { batch: rows, sequence, vocab, data })
-        }
+fn role(input: &TensorSignature, slot: Option<Slot>, cache: &[CachePort]) -> Result<Input, String> {
+    let served = |dtypes: &[DType]| dtypes.contains(&input.dtype);
+    let (role, fits) = match slot {
+        Some(Slot::InputIds) => (Role::InputIds, served(&[DType::I64, DType::I32])),
+        Some(Slot::AttentionMask) => (Role::AttentionMask, served(&[DType::I64, DType::I32, DType::Bool])),
+        Some(Slot::PositionIds) => (Role::PositionIds, served(&[DType::I64, DType::I32])),
+        Some(Slot::UseCache) => (Role::UseCache, served(&[DType::Bool])),
         _ => {
-            let (rows, sequence) = (batch.batch, batch.sequence);
-            Err(format!("`logits` is {shape:?}; [{rows}, {sequence} or 1, vocab] was expected"))
-        }
-    }
-}
-
-/// Number of layers with a cache: one more than the highest number in the inputs' names.
-fn layers(signature: &Signature) -> Result<usize, String> {
-    let mut layers = 0;
-    for input in &signature.inputs {
-        let Some(rest) = input.name.strip_prefix("past_key_values.") else { continue };
-        let number = rest.split_once('.').and_then(|(number, _)| number.parse::<usize>().ok());
-        let number = number.filter(|&number| number < signature.inputs.len()).ok_or_else(|| unknown_input(&input.name))?;
-        layers = layers.max(number + 1);
-    }
-    Ok(layers)
-}
-
-fn role(input: &TensorSignature, cache: &[CachePort]) -> Result<Input, String> {
-    let role = match input.name.as_str() {
-        "input_ids" => Role::InputIds,
-        "attention_mask" => Role::AttentionMask,
-        "position_ids" => Role::PositionIds,
-        name => {
-            let port = cache.iter().position(|port| port.past == name);
-            return port
-                .map(|port| Input { name: name.to_owned(), role: Role::Cache(port), dtype: input.dtype })
-                .ok_or_else(|| unknown_input(name));
+            let port = cache.iter().position(|port| port.past.as_ref() == Some(&input.name));
+            (Role::Cache(port.ok_or_else(|| format!("input `{}` is none that we know", input.name))?), true)
         }
     };
-    if !matches!(input.dtype, DType::I64 | DType::I32) {
-        return Err(format!("input `{}` is {}; I64 and I32 can be served", input.name, input.dtype));
+    if !fits {
+        let dtypes = match role {
+            Role::UseCache => "BOOL",
+            Role::AttentionMask => "I64, I32 and BOOL",
+            _ => "I64 and I32",
+        };
+        return Err(format!("input `{}` is {}; {dtypes} can be served", input.name, input.dtype));
     }
     Ok(Input { name: input.name.clone(), role, dtype: input.dtype })
 }
 
-fn unknown_input(name: &str) -> String {
-    let reason = if name == "cache_position" { " (a static cache is not supported here; export with `--kv concat`)" } else { "" };
-    format!("input `{name}` is none that we know{reason}")
-}
-
-fn find<'a>(tensors: &'a [TensorSignature], kind: &str, name: &str) -> Result<&'a TensorSignature, String> {
-    tensors.iter().find(|tensor| tensor.name == name).ok_or_else(|| format!("it has no {kind} `{name}`"))
-}
-
-fn cache_shape(input: &TensorSignature) -> Result<(usize, usize), String> {
-    match input.shape.as_slice() {
-        [_, Ok(heads), _, Ok(head_dim)] => Ok((*heads as usize, *head_dim as usize)),
-        shape => {
-            let (name, shape) = (&input.name, show(shape));
-            Err(format!("input `{name}` is {shape}; [batch, heads, past, head_dim] with numbers for heads and head_dim is needed"))
-        }
+/// Heads and head dimension: of the input, of the output, or what is known of the model.
+fn cache_shape(
+    input: Option<&TensorSignature>,
+    output: &TensorSignature,
+    part: Part,
+    known: Option<&(usize, usize)>,
+) -> Result<(usize, usize), String> {
+    let rank = if part == Part::Both { 5 } else { 4 };
+    let first = input.unwrap_or(output);
+    if let Some(wrong) = input.into_iter().chain([output]).find(|tensor| tensor.shape.len() != rank) {
+        let (name, shape) = (&wrong.name, listing::shape(&wrong.shape));
+        return Err(format!("`{name}` is {shape}; [batch, heads, past, head_dim] is needed, or [2, batch, heads, past, head_dim]"));
     }
-}
-
-fn show(shape: &[Result<u64, String>]) -> String {
-    let dims: Vec<String> = shape.iter().map(|dim| dim.as_ref().map_or_else(Clone::clone, u64::to_string)).collect();
-    format!("[{}]", dims.join(", "))
+    let number = |axis: usize, known: Option<usize>| {
+        let fixed = input.into_iter().chain([output]).find_map(|tensor| tensor.shape[axis].as_ref().ok());
+        fixed.and_then(|&dim| usize::try_from(dim).ok()).or(known)
+    };
+    let heads = number(rank - 3, known.map(|known| known.0));
+    let head_dim = number(rank - 1, known.map(|known| known.1));
+    heads.zip(head_dim).ok_or_else(|| {
+        let (name, shape) = (&first.name, listing::shape(&first.shape));
+        format!(
+            "`{name}` is {shape}: the numbers of heads and head_dim are in no input and output; they are taken from the checkpoint that it \
+             is verified against, or from a genai_config.json beside it"
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use plansmith_tensor::Batch;
+
     use super::*;
 
     fn tensor(name: &str, dtype: DType, shape: &[Option<u64>]) -> TensorSignature {
@@ -228,13 +239,17 @@ mod tests {
         }
     }
 
+    fn read(signature: Signature) -> Result<Interface, String> {
+        Interface::read(signature, &Reading::default())
+    }
+
     #[test]
     fn position_ids_may_be_absent_and_the_cache_is_in_layer_order() {
-        let interface = Interface::read(one_layer()).unwrap();
+        let interface = read(one_layer()).unwrap();
         assert_eq!(interface.cache_dtype, DType::F16);
         assert_eq!(interface.cache.len(), 2);
         assert_eq!(interface.cache[1].present, "present.0.value");
-        assert_eq!((interface.cache[0].heads, interface.cache[0].head_dim), (2, 16));
+        assert_eq!(interface.cache[0].shape(3, 5), [3, 2, 5, 16]);
     }
 
     #[test]
@@ -242,34 +257,72 @@ mod tests {
         let refused = |change: fn(&mut Signature)| {
             let mut signature = one_layer();
             change(&mut signature);
-            Interface::read(signature).unwrap_err()
+            read(signature).unwrap_err()
         };
-        assert_eq!(refused(|s| s.inputs[0].name = "inputs_embeds".to_owned()), "input `inputs_embeds` is none that we know");
-        assert!(refused(|s| s.inputs.push(tensor("cache_position", DType::I64, &[None]))).contains("--kv concat"));
         assert_eq!(
-            refused(|s| s.outputs.push(tensor("hidden_states", DType::F32, &[None]))),
-            "output `hidden_states` is none that we know"
+            refused(|s| s.inputs[0] = tensor("inputs_embeds", DType::F32, &[None, None, Some(32)])),
+            "input `inputs_embeds` is none that we know"
         );
-        assert_eq!(refused(|s| s.outputs[1].name = "present.1.key".to_owned()), "it has no output `present.0.key`");
+        assert!(refused(|s| s.inputs.push(tensor("cache_position", DType::I64, &[None]))).contains("--kv concat"));
+        assert_eq!(refused(|s| drop(s.inputs.remove(0))), "it has no input `input_ids`");
+        assert_eq!(refused(|s| drop(s.outputs.remove(0))), "it has no output `logits`");
+        assert_eq!(refused(|s| drop(s.outputs.remove(1))), "it has no output `present.0.key`");
+        assert_eq!(refused(|s| drop(s.inputs.remove(3))), "it has no input `past_key_values.0.value`");
+        assert_eq!(
+            refused(|s| s.inputs[2].name = "v.0".to_owned()),
+            "`v.0` and `past_key_values.0.value` both look like `past_key_values.0.value`"
+        );
         assert_eq!(refused(|s| s.outputs[2].dtype = DType::F32), "output `present.0.value` is F32, input `past_key_values.0.value` is F16");
-        assert_eq!(refused(|s| s.inputs.truncate(2)), "it has no cache: no input `past_key_values.0.key`");
-        assert!(refused(|s| s.inputs[2].shape[3] = Err("d".to_owned())).contains("is [n, 2, n, d]; [batch, heads, past, head_dim]"));
-        assert_eq!(refused(|s| s.inputs[0].dtype = DType::F32), "input `input_ids` is F32; I64 and I32 can be served");
-        assert!(refused(|s| s.inputs[2].name = "past_key_values.9999999.key".to_owned()).contains("past_key_values.9999999.key"));
-        assert!(refused(|s| drop(s.inputs.remove(1))).contains("no input `attention_mask`"));
+        let open = refused(|s| {
+            s.inputs[2].shape[3] = Err("d".to_owned());
+            s.outputs[1].shape[3] = Err("d".to_owned());
+        });
+        assert!(open.starts_with("`past_key_values.0.key` is [n, 2, n, d]: the numbers of heads and head_dim are in no input"), "{open}");
+        assert_eq!(refused(|s| s.inputs[0].dtype = DType::U8), "input `input_ids` is U8; I64 and I32 can be served");
+        assert_eq!(
+            refused(|s| s.inputs[2].name = "past_key_values.0.attn".to_owned()),
+            "input `past_key_values.0.attn` is none that we know"
+        );
+        assert!(refused(|s| s.outputs[0].shape.push(Ok(1))).starts_with("output `logits` is F32 of rank 4"));
+    }
+
+    #[test]
+    fn what_the_graph_leaves_open_is_known_from_elsewhere() {
+        let mut signature = one_layer();
+        for tensor in signature.inputs[2..].iter_mut().chain(&mut signature.outputs[1..]) {
+            tensor.shape[1] = Err("heads".to_owned());
+            tensor.shape[3] = Err("dim".to_owned());
+        }
+        let reading = Reading { shape: Some(ModelShape { cache: vec![(2, 64)] }), ..Reading::default() };
+        assert_eq!(Interface::read(signature, &reading).unwrap().cache[1].shape(1, 0), [1, 2, 0, 64]);
+    }
+
+    #[test]
+    fn shapes_tell_where_names_do_not() {
+        let mut signature = one_layer();
+        let shape = |dims: &[&str]| dims.iter().map(|dim| Err((*dim).to_owned())).collect::<Vec<_>>();
+        signature.inputs[0] = TensorSignature { name: "onnx::Gather_0".to_owned(), dtype: DType::I64, shape: shape(&["b", "s"]) };
+        signature.inputs[1] = TensorSignature { name: "onnx::Cast_1".to_owned(), dtype: DType::I64, shape: shape(&["b", "t"]) };
+        signature.inputs.insert(1, TensorSignature { name: "other".to_owned(), dtype: DType::I32, shape: shape(&["b", "s"]) });
+        signature.outputs[0] = TensorSignature { name: "1204".to_owned(), dtype: DType::F16, shape: shape(&["b", "s", "v"]) };
+        // Two inputs of the ids' shape: it is a guess which is which.
+        assert_eq!(read(signature.clone()).unwrap_err(), "input `onnx::Gather_0` is none that we know");
+        signature.inputs[0].name = "ids".to_owned();
+        let roles: Vec<Role> = read(signature).unwrap().inputs.iter().map(|input| input.role).collect();
+        assert_eq!(roles, [Role::InputIds, Role::PositionIds, Role::AttentionMask, Role::Cache(0), Role::Cache(1)]);
     }
 
     #[test]
     fn fixed_dimensions_are_held_against_the_batch() {
         let mut signature = one_layer();
         signature.inputs[0].shape = vec![Ok(1), Ok(4)];
-        let interface = Interface::read(signature).unwrap();
+        let interface = read(signature).unwrap();
         interface.check_rows(1).unwrap();
         assert!(interface.check_rows(2).unwrap_err().to_string().contains("2 rows were asked for; `input_ids` has 1"));
-        interface.check(&Batch::unpadded(1, vec![1, 2, 3, 4], 0).unwrap(), 1, 0).unwrap();
-        let error = interface.check(&Batch::unpadded(1, vec![1, 2], 0).unwrap(), 1, 0).unwrap_err().to_string();
+        interface.fit(&Batch::unpadded(1, vec![1, 2, 3, 4], 0).unwrap(), 1, 0).unwrap();
+        let error = interface.fit(&Batch::unpadded(1, vec![1, 2], 0).unwrap(), 1, 0).unwrap_err().to_string();
         assert!(error.contains("`input_ids` would be [1, 2]; the graph takes [1, 4]"), "{error}");
-        let error = interface.check(&Batch::unpadded(2, vec![1, 2], 0).unwrap(), 1, 0).unwrap_err().to_string();
+        let error = interface.fit(&Batch::unpadded(2, vec![1, 2], 0).unwrap(), 1, 0).unwrap_err().to_string();
         assert!(error.contains("it has 2 rows; the session was reset for 1"), "{error}");
     }
 }

@@ -14,9 +14,11 @@
 //! After a step that fails, a session's cache is empty, as after [`Session::reset`].
 
 mod error;
+mod genai;
 mod graph;
 mod interface;
 mod kind;
+mod naming;
 mod open;
 mod ort;
 mod plan;
@@ -27,7 +29,9 @@ pub use self::ort::{OrtLibrary, find_ort};
 pub use self::rten::RTEN_VERSION;
 pub use error::{Error, Searched};
 pub use graph::GraphSource;
+pub use interface::ModelShape;
 pub use kind::{RuntimeKind, UnknownRuntime};
+pub use naming::NameMap;
 pub use open::{LoadBreakdown, Loaded, OpenOptions, Optimization, RuntimeFacts, load, open};
 pub use plan::{OpenedPlans, open_plans};
 pub use plansmith_tensor::Session;

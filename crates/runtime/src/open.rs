@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use plansmith_tensor::{DType, Session};
 
 use crate::graph::Graph;
-use crate::{Error, GraphSource, RuntimeKind, ort, rten};
+use crate::interface::ModelShape;
+use crate::{Error, GraphSource, NameMap, RuntimeKind, ort, rten};
 
 /// How a runtime may change the graph before it runs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -29,6 +30,12 @@ pub struct OpenOptions {
     pub optimization: Optimization,
     /// Values inside the graph, by name, that each step also gives: see [`Session::tapped`]. The graph is changed in memory only.
     pub taps: Vec<String>,
+    /// What inputs and outputs are for, where their names do not tell.
+    pub names: NameMap,
+    /// What graphs may leave open. For graphs of onnxruntime-genai's builder the `genai_config.json` beside them says it too.
+    pub shape: Option<ModelShape>,
+    /// Refuse rows with padding, for graphs that are only ever fed without.
+    pub unpadded: bool,
 }
 
 /// What executes a session.
@@ -40,7 +47,7 @@ pub struct RuntimeFacts {
     pub version: String,
     /// The library it was loaded from; `None` where it is part of this program.
     pub library: Option<PathBuf>,
-    /// The dtype that it computes in: `F32` for rten, the cache's dtype for ONNX Runtime.
+    /// The dtype that it computes in: `F32` for rten; for ONNX Runtime that of the cache, or of the logits where there is none.
     pub compute: DType,
 }
 
@@ -87,7 +94,7 @@ pub fn open(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -
 /// refuses the graph. A `TensorRt` session runs plans, not graphs, and is refused.
 pub fn load(kind: RuntimeKind, source: GraphSource<'_>, options: &OpenOptions) -> Result<Loaded, Error> {
     let start = Instant::now();
-    let mut graph = Graph::read(source)?;
+    let mut graph = Graph::read(source, options)?;
     graph.tap(&options.taps);
     let header = start.elapsed();
     let mut loaded = match kind {

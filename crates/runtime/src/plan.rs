@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use half::{bf16, f16};
 use plansmith_engine::{NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path};
-use plansmith_tensor::{Batch, Cache, CacheLayer, DType, HostTensor, Logits, Session, SessionError, Signature};
+use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
-use crate::interface::{self, Interface};
+use crate::interface::{CachePort, Interface, Reading};
 use crate::open::{LoadBreakdown, Loaded, RuntimeFacts};
 use crate::{Error, RuntimeKind};
 
@@ -32,7 +32,11 @@ pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<OpenedPlans,
     };
     // Opening fails without plans.
     let name = plans.first().map(|plan| plan.display().to_string()).unwrap_or_default();
-    let interface = Interface::read(session.signature().clone()).map_err(|reason| Error::Interface { graph: name, reason })?;
+    let interface = Interface::read(session.signature().clone(), &Reading::default()).map_err(|reason| Error::Interface {
+        graph: name,
+        reason,
+        listing: String::new(),
+    })?;
     let versions =
         plans.iter().take(1).map(|plan| PlanManifest::read(&manifest_path(plan)).map(|manifest| manifest.library.version.to_string()));
     let facts = RuntimeFacts {
@@ -77,13 +81,14 @@ impl Session for TensorRtSession {
 
     fn reset(&mut self, batch: usize) -> Result<(), SessionError> {
         self.interface.check_rows(batch)?;
-        self.session.get_mut().reset(batch as u64).map_err(Self::error)?;
+        self.session.get_mut().reset(self.interface.rows_held(batch) as u64).map_err(Self::error)?;
         (self.rows, self.past) = (batch, 0);
         Ok(())
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
-        self.interface.check(batch, self.rows, self.past)?;
+        let fitted = self.interface.fit(batch, self.rows, self.past)?;
+        let batch = &fitted.batch;
         let tokens = StepTokens {
             batch: batch.batch as u64,
             sequence: batch.sequence as u64,
@@ -93,7 +98,7 @@ impl Session for TensorRtSession {
         };
         let logits = self.session.get_mut().step(&tokens).map_err(|error| error.to_string()).and_then(|tensor| {
             let HostTensor { shape, data } = widen(&tensor)?;
-            interface::logits(&shape, data, batch)
+            fitted.logits(&self.interface.logits, &shape, data)
         });
         match logits {
             Ok(logits) => {
@@ -109,21 +114,16 @@ impl Session for TensorRtSession {
 
     fn cache(&self) -> Result<Cache, SessionError> {
         if self.past == 0 {
-            let empty = |port: &interface::CachePort| HostTensor { shape: vec![self.rows, port.heads, 0, port.head_dim], data: Vec::new() };
-            return Ok(self
-                .interface
-                .cache
-                .chunks_exact(2)
-                .map(|ports| CacheLayer { key: empty(&ports[0]), value: empty(&ports[1]) })
-                .collect());
+            return self.interface.layers(self.interface.empty_cache(self.rows), self.rows);
         }
         let mut entries = self.session.borrow_mut().cache().map_err(Self::error)?;
-        let mut take = |port: &interface::CachePort| {
-            let found = entries.iter().position(|entry| entry.name == port.past);
-            let index = found.ok_or_else(|| Self::error(format!("it returned no `{}`", port.past)))?;
+        let mut take = |port: &CachePort| {
+            let found = entries.iter().position(|entry| Some(&entry.name) == port.past.as_ref());
+            let index = found.ok_or_else(|| Self::error(format!("it returned no keys or values for `{}`", port.present)))?;
             widen(&entries.swap_remove(index).tensor).map_err(Self::error)
         };
-        self.interface.cache.chunks_exact(2).map(|ports| Ok(CacheLayer { key: take(&ports[0])?, value: take(&ports[1])? })).collect()
+        let tensors = self.interface.cache.iter().map(&mut take).collect::<Result<_, _>>()?;
+        self.interface.layers(tensors, self.rows)
     }
 }
 

@@ -91,10 +91,13 @@ fn an_input_that_nobody_would_feed() {
     let mut model = model();
     let inputs = &mut model.graph.as_mut().unwrap().input;
     let mut other = inputs[0].clone();
-    other.name = Some("inputs_embeds".to_owned());
+    other.name = Some("encoder_hidden_states".to_owned());
     inputs.push(other);
     let message = in_memory(&model, &fixture("f32"));
-    assert_eq!(message, "the graph in memory is not a decoder graph that can be driven: input `inputs_embeds` is none that we know");
+    assert_eq!(
+        message,
+        "the graph in memory is not a decoder graph that can be driven: input `encoder_hidden_states` is none that we know"
+    );
 }
 
 #[test]

@@ -102,12 +102,14 @@ impl Noise {
         self.sets.get(set.prompt().name())?.get(row * set.prompt().stored() + index).copied()
     }
 
-    /// A position as it is on average, in every figure. A check of few positions is not held to less: theirs may be quiet by chance.
+    /// A position as it is on average; its largest difference is the largest of all positions. A check of few positions is not held to less:
+    /// theirs may be quiet by chance.
     pub(crate) fn typical(&self) -> Cell {
         let attended = || self.sets.values().flatten().filter(|cell| cell.max_abs > 0.0);
         let count = attended().count().max(1) as f64;
         let mean = |figure: fn(&Cell) -> f32| (attended().map(|cell| f64::from(figure(cell))).sum::<f64>() / count) as f32;
-        Cell { max_abs: mean(|cell| cell.max_abs), mean_abs: mean(|cell| cell.mean_abs), kl: mean(|cell| cell.kl), flip: 0.0 }
+        let largest = attended().map(|cell| cell.max_abs).fold(0.0, f32::max);
+        Cell { max_abs: largest, mean_abs: mean(|cell| cell.mean_abs), kl: mean(|cell| cell.kl), flip: 0.0 }
     }
 
     /// Of keys and values.

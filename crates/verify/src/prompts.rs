@@ -225,8 +225,14 @@ impl Prompts {
 
     /// The same sets for a model of so many positions: it may go on from one of them up to there.
     #[must_use]
-    pub fn limited_to(self, positions: usize) -> Self {
+    pub(crate) fn limited_to(self, positions: usize) -> Self {
         Self { limit: Some(positions), ..self }
+    }
+
+    /// The same sets and nothing that depends on the model: no source goes on from any of them.
+    #[must_use]
+    pub fn fixed(self) -> Self {
+        Self { limit: None, ..self }
     }
 
     /// Positions that the model was made for, where that is known.

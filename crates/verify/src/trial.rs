@@ -102,6 +102,9 @@ impl Trial {
     }
 }
 
+/// What takes the logits of one position.
+pub(crate) type Each<'a> = dyn FnMut(Place, &[f32]) -> Result<(), Error> + 'a;
+
 /// Empties `session` and feeds it `prompt` up to each of `steps`. Hands over the logits of every position that it gives; of a session that gives
 /// each row's last attended position only, those (where a step attends none, what it gives under the step's last column). Returns whether it is
 /// such a session.
@@ -111,7 +114,7 @@ pub(crate) fn feed(
     prompt: &PromptSet,
     steps: &[usize],
     vocab: usize,
-    each: &mut dyn FnMut(Place, &[f32]) -> Result<(), Error>,
+    each: &mut Each<'_>,
 ) -> Result<Result<bool, Refused>, Error> {
     let runtime = session.runtime();
     let set = || prompt.name().to_owned();

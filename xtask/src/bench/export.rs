@@ -25,8 +25,6 @@ struct Job {
     /// What it writes: removed before each run.
     output: PathBuf,
     graph: Option<Graph>,
-    /// What makes the graph one that can be run; not timed.
-    after: Option<Program>,
 }
 
 /// Every export of the comparison.
@@ -47,35 +45,31 @@ impl Exports {
                 program: Program::new("cp").arg(checkpoint.join("model.safetensors")).arg(out("cp.safetensors")),
                 output: out("cp.safetensors"),
                 graph: None,
-                after: None,
             },
             Job {
                 name: results_names::IN_PLACE,
                 program: export(checkpoint),
                 output: checkpoint.join("model.onnx"),
                 graph: graph("plansmith fp32", checkpoint),
-                after: None,
             },
-            Job { name: "plansmith copy", program: export(&out("copy")), output: out("copy"), graph: None, after: None },
+            Job { name: "plansmith copy", program: export(&out("copy")), output: out("copy"), graph: None },
             Job {
                 name: results_names::FP16,
                 program: export(&out("fp16")).args(["--dtype", "fp16"]),
                 output: out("fp16"),
                 graph: Some(Graph { name: "plansmith fp16", path: out("fp16").join("model_fp16.onnx") }),
-                after: None,
             },
         ];
         if let Some(peers) = peers {
             for (name, dtype) in [("mobius fp32", "f32"), ("mobius fp16", "f16")] {
                 let output = out(&name.replace(' ', "-"));
                 let program = peers.mobius(checkpoint, dtype, &output);
-                jobs.push(Job { name, program, graph: graph(name, &output), output, after: None });
+                jobs.push(Job { name, program, graph: graph(name, &output), output });
             }
             for (name, precision) in [("genai fp32", "fp32"), ("genai fp16", "fp16")] {
                 let output = out(&name.replace(' ', "-"));
                 let program = peers.genai(checkpoint, precision, &output, &out("genai-cache"));
-                let graph = Some(Graph { name, path: output.join("model_numbered.onnx") });
-                jobs.push(Job { name, program, graph, after: Some(peers.number_head_dim(&output)), output });
+                jobs.push(Job { name, program, graph: graph(name, &output), output });
             }
         }
         Self { jobs, scratch: folder.to_owned() }
@@ -91,10 +85,7 @@ impl Exports {
                 let outcome = cost(&job.program, &self.scratch)?;
                 let written = if outcome.is_ok() { size(&job.output)? } else { 0 };
                 match outcome {
-                    Ok(cost) => {
-                        results.exports.push(Export { name: job.name, round, cost, written });
-                        job.after.as_ref().map_or(Ok(()), |after| after.read().map(|_| ()))?;
-                    }
+                    Ok(cost) => results.exports.push(Export { name: job.name, round, cost, written }),
                     Err(why) => results.refuse(job.name, &why),
                 }
             }

@@ -1,9 +1,12 @@
-//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run.
+//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run; with `--families`, which families' plans build.
 
 mod execute;
 mod export;
+pub(crate) mod families;
+mod fixtures;
 mod measure;
 mod peers;
+mod plans;
 mod results;
 
 use crate::assets::Asset;

@@ -47,11 +47,6 @@ impl Peers {
             .arg(cache)
     }
 
-    /// Writes `model_numbered.onnx` beside a graph of onnxruntime-genai: the same with the head dimension as a number.
-    pub(crate) fn number_head_dim(&self, folder: &Path) -> Program {
-        self.offline().arg(places::root().join("tools/peers/number_head_dim.py")).arg(folder)
-    }
-
     /// Times transformers on a checkpoint, in the words of `plansmith bench --json`.
     pub(crate) fn transformers(&self, checkpoint: &Path, prefill: usize, decode: usize, repeat: usize) -> Program {
         let script = places::root().join("tools/peers/time_transformers.py");

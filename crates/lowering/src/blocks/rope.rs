@@ -10,7 +10,7 @@ use plansmith_graph::{Data, Dim, Graph, RotaryOptions, Value};
 use plansmith_tensor::DType;
 
 use crate::context::Context;
-use crate::{Error, Form};
+use crate::{Dialect, Error, Form};
 
 /// Cosine and sine of the step's angles, `[batch, seq, pairs]` in the compute dtype.
 #[derive(Clone, Copy)]
@@ -63,7 +63,9 @@ fn rotation(g: &mut Graph, cx: &Context<'_>, index: usize, rope: &Rope, position
 pub(crate) fn rotate(g: &mut Graph, cx: &Context<'_>, rotation: Rotation, x: Value) -> Result<Value, Error> {
     let Rotation { cos, sin, pairing, pairs } = rotation;
     let head_dim = g.dims(x)[3].known().unwrap_or_default();
-    if cx.form == Form::Composite {
+    // TensorRT-RTX 1.7 fails within its compiler on RotaryEmbedding with neighbours as pairs (measured).
+    let refused = cx.dialect == Dialect::Tensorrt && pairing == Pairing::Interleaved;
+    if cx.form == Form::Composite && !refused {
         let rotary_dim = (2 * pairs < head_dim).then_some(2 * pairs);
         return Ok(g.rotary_at(x, cos, sin, RotaryOptions { interleaved: pairing == Pairing::Interleaved, rotary_dim })?);
     }

@@ -3,15 +3,16 @@
 use half::{bf16, f16};
 use ort::session::SessionInputValue;
 use ort::value::{DynTensor, DynValue, Tensor, TensorElementType};
-use plansmith_tensor::{Batch, Cache, CacheLayer, DType, HostTensor, Logits, Session, SessionError, Signature};
+use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
-use crate::interface::{self, Input, Interface, LOGITS, Role};
+use crate::interface::{CachePort, Fitted, Input, Interface, Role};
 
 /// A decoder on ONNX Runtime.
 pub(super) struct OrtSession {
     session: ort::session::Session,
     interface: Interface,
-    /// In the order of `interface.cache`; each `[rows, heads, past, head_dim]` of the cache's dtype.
+    /// In the order of `interface.cache`, each of its port's shape and the cache's dtype. Empty where the graph keeps none and no step was
+    /// made.
     cache: Vec<DynValue>,
     rows: usize,
     past: usize,
@@ -42,29 +43,31 @@ impl OrtSession {
             DType::BF16 => TensorElementType::Bfloat16,
             other => return Err(format!("a cache of {other} cannot be made")),
         };
-        let empty = |heads, head_dim| {
-            let tensor = DynTensor::new(self.session.allocator(), dtype, [rows, heads, 0, head_dim]);
+        let rows = self.interface.rows_held(rows);
+        let empty = |port: &CachePort| {
+            let tensor = DynTensor::new(self.session.allocator(), dtype, port.shape(rows, 0));
             tensor.map(DynTensor::into_dyn).map_err(|error| error.to_string())
         };
-        self.interface.cache.iter().map(|port| empty(port.heads, port.head_dim)).collect()
+        self.interface.cache.iter().map(empty).collect()
     }
 
     /// Runs the graph; the cache is moved into it and its successor comes back.
-    fn run(&mut self, batch: &Batch, cache: Vec<DynValue>) -> Result<Outputs, String> {
+    fn run(&mut self, fitted: &Fitted, cache: Vec<DynValue>) -> Result<Outputs, String> {
         let mut cache: Vec<Option<DynValue>> = cache.into_iter().map(Some).collect();
         let mut feed: Vec<(&str, SessionInputValue<'_>)> = Vec::with_capacity(self.interface.inputs.len());
         for input in &self.interface.inputs {
-            let value = match (input.role, interface::integers(batch, input.role)) {
+            let value = match (input.role, fitted.integers(input.role)) {
                 (_, Some((shape, elements))) => integers(input, shape, elements)?,
                 (Role::Cache(port), None) => cache.get_mut(port).and_then(Option::take).ok_or("a cache tensor is used twice")?,
+                (Role::UseCache, None) => Tensor::from_array(([1], vec![fitted.past > 0])).map_err(|error| error.to_string())?.into_dyn(),
                 _ => return Err(format!("`{}` has no value", input.name)),
             };
             feed.push((&input.name, value.into()));
         }
         let mut outputs = self.session.run(feed).map_err(|error| error.to_string())?;
-        let logits = outputs.get(LOGITS).ok_or("it returned no `logits`")?;
-        let HostTensor { shape, data } = host(logits)?;
-        let logits = interface::logits(&shape, data, batch)?;
+        let name = &self.interface.logits;
+        let HostTensor { shape, data } = host(outputs.get(name).ok_or_else(|| format!("it returned no `{name}`"))?)?;
+        let logits = fitted.logits(name, &shape, data)?;
         let tapped = self.taps.iter().map(|tap| outputs.get(tap).and_then(|value| host(value).ok())).collect();
         let next = self.interface.cache.iter().map(|port| {
             let present = &port.present;
@@ -80,12 +83,11 @@ impl OrtSession {
 }
 
 fn integers(input: &Input, shape: [usize; 2], elements: &[i64]) -> Result<DynValue, String> {
-    let tensor = if input.dtype == DType::I32 {
-        let narrow =
-            |&element: &i64| i32::try_from(element).map_err(|_| format!("`{}` holds {element}, which is beyond int32", input.name));
-        Tensor::from_array((shape, elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?)).map(Tensor::into_dyn)
-    } else {
-        Tensor::from_array((shape, elements.to_vec())).map(Tensor::into_dyn)
+    let narrow = |&element: &i64| i32::try_from(element).map_err(|_| format!("`{}` holds {element}, which is beyond int32", input.name));
+    let tensor = match input.dtype {
+        DType::I32 => Tensor::from_array((shape, elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?)).map(Tensor::into_dyn),
+        DType::Bool => Tensor::from_array((shape, elements.iter().map(|&element| element != 0).collect::<Vec<_>>())).map(Tensor::into_dyn),
+        _ => Tensor::from_array((shape, elements.to_vec())).map(Tensor::into_dyn),
     };
     tensor.map_err(|error| error.to_string())
 }
@@ -132,9 +134,9 @@ impl Session for OrtSession {
     }
 
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
-        self.interface.check(batch, self.rows, self.past)?;
+        let fitted = self.interface.fit(batch, self.rows, self.past)?;
         let cache = std::mem::take(&mut self.cache);
-        match self.run(batch, cache) {
+        match self.run(&fitted, cache) {
             Ok(Outputs { logits, cache, tapped }) => {
                 (self.cache, self.tapped) = (cache, tapped);
                 self.past += batch.sequence;
@@ -148,8 +150,8 @@ impl Session for OrtSession {
     }
 
     fn cache(&self) -> Result<Cache, SessionError> {
-        let host = |value: &DynValue| host(value).map_err(Self::error);
-        self.cache.chunks_exact(2).map(|layer| Ok(CacheLayer { key: host(&layer[0])?, value: host(&layer[1])? })).collect()
+        let tensors = self.cache.iter().map(host).collect::<Result<_, _>>().map_err(Self::error)?;
+        self.interface.layers(tensors, self.rows)
     }
 
     fn tapped(&self) -> &[Option<HostTensor>] {

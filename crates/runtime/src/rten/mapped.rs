@@ -10,6 +10,7 @@ use rten::{Model, ModelOptions};
 use super::guarded;
 use super::rewrite::Rewritten;
 use crate::Error;
+use crate::error::Refusal;
 use plansmith_onnx::DataFile;
 
 /// Data files, mapped, in the order of their locations. They must not be changed or cut short while they are mapped.
@@ -50,7 +51,7 @@ pub(super) struct MappedModel {
 }
 
 impl MappedModel {
-    pub(super) fn load(rewritten: Rewritten, files: MappedFiles, optimize: bool) -> Result<Self, String> {
+    pub(super) fn load(rewritten: Rewritten, files: MappedFiles, optimize: bool) -> Result<Self, Refusal> {
         let mut options = ModelOptions::with_all_ops();
         options.enable_optimization(optimize);
         for (index, map) in files.maps.iter().enumerate() {
@@ -63,11 +64,18 @@ impl MappedModel {
         for (name, bytes) in rewritten.converted {
             options.external_data(&name, bytes);
         }
-        let model = guarded(|| options.load(rewritten.graph).map_err(|error| error.to_string()))?;
+        let model = guarded(|| options.load(rewritten.graph).map_err(|error| refusal(&error)))?;
         Ok(Self { model, _files: files })
     }
 
     pub(super) fn model(&self) -> &Model {
         &self.model
     }
+}
+
+/// An operator, an attribute or a dtype that rten does not have is its own limit; anything else may be the graph's fault.
+fn refusal(error: &rten::LoadError) -> Refusal {
+    let message = error.to_string();
+    let unsupported = error.kind() == rten::LoadErrorKind::OperatorInvalid || message.contains("unsupported data type");
+    Refusal { message, unsupported }
 }

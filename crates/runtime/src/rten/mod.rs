@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use plansmith_tensor::DType;
 
+use crate::error::Refusal;
 use crate::graph::Graph;
 use crate::open::{LoadBreakdown, Loaded, OpenOptions, Optimization, RuntimeFacts};
 use crate::{Error, RuntimeKind};
@@ -31,9 +32,9 @@ pub(crate) fn load(graph: Graph<'_>, options: &OpenOptions) -> Result<Loaded, Er
 
     let start = Instant::now();
     let optimize = options.optimization == Optimization::Full;
-    let refused = |message| Error::Refused { runtime: RuntimeKind::Rten, graph: name.clone(), message };
+    let refused = |refusal: Refusal| refusal.into_error(RuntimeKind::Rten, &name);
     let model = MappedModel::load(rewritten, files, optimize).map_err(refused)?;
-    let session = RtenSession::new(model, interface, options).map_err(refused)?;
+    let session = RtenSession::new(model, interface, options).map_err(|message| refused(message.into()))?;
     Ok(Loaded {
         session: Box::new(session),
         facts: RuntimeFacts { kind: RuntimeKind::Rten, version: RTEN_VERSION.to_owned(), library: None, compute: DType::F32 },
@@ -42,10 +43,10 @@ pub(crate) fn load(graph: Graph<'_>, options: &OpenOptions) -> Result<Loaded, Er
 }
 
 /// Runs `work` on a graph that we did not make: a panic within rten becomes an error.
-fn guarded<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, String> {
+fn guarded<T, E: From<String>>(work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
     std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-        Err(format!("it panicked: {}", said.unwrap_or("without a message")))
+        Err(format!("it panicked: {}", said.unwrap_or("without a message")).into())
     })
 }
 
@@ -61,6 +62,6 @@ mod tests {
 
     #[test]
     fn a_panic_becomes_an_error() {
-        assert_eq!(guarded::<()>(|| panic!("index {}", 3)), Err("it panicked: index 3".to_owned()));
+        assert_eq!(guarded::<(), String>(|| panic!("index {}", 3)), Err("it panicked: index 3".to_owned()));
     }
 }
