@@ -342,7 +342,7 @@ pub(crate) struct Verify {
     /// Demand this share of positions whose largest logit is the source's, instead of the noise floor
     #[arg(long, value_name = "X", value_parser = share)]
     pub(crate) min_top1: Option<f64>,
-    /// Write verdict.json and report.html into this folder
+    /// Write verdict.json, report.html and junit.xml into this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) report: Option<PathBuf>,
     /// Write verdict.json to this file (- for stdout)

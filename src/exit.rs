@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::output::printable;
+
 /// How a command ends where nothing went wrong in executing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
@@ -57,12 +59,12 @@ impl Failure {
 
     /// The message, its causes, and the next step last.
     pub(crate) fn render(&self, label: &str) -> String {
-        let mut text = format!("{label} {}\n", self.chain[0]);
+        let mut text = format!("{label} {}\n", printable(&self.chain[0]));
         for cause in &self.chain[1..] {
-            text.push_str(&format!("  caused by: {cause}\n"));
+            text.push_str(&format!("  caused by: {}\n", printable(cause)));
         }
         if let Some(hint) = &self.hint {
-            text.push_str(&format!("\nhint: {hint}\n"));
+            text.push_str(&format!("\nhint: {}\n", printable(hint)));
         }
         text
     }

@@ -1,5 +1,6 @@
 //! The only place that prints: results to stdout, everything else to stderr.
 
+use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ impl Output {
 
     /// A result: a line on stdout.
     pub(crate) fn result(&self, text: impl AsRef<str>) -> Result<(), Failure> {
-        self.write(&format!("{}\n", text.as_ref()))
+        self.write(&format!("{}\n", printable(text.as_ref())))
     }
 
     /// A piece of a result, shown at once.
@@ -52,14 +53,14 @@ impl Output {
     /// A remark on stderr, unless quiet.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {
-            stderr(&format!("{}\n", text.as_ref()));
+            stderr(&format!("{}\n", printable(text.as_ref())));
         }
     }
 
     /// A remark that only `-v` shows.
     pub(crate) fn detail(&self, text: impl AsRef<str>) {
         if self.verbose > 0 {
-            stderr(&format!("{}\n", text.as_ref()));
+            stderr(&format!("{}\n", printable(text.as_ref())));
         }
     }
 
@@ -98,6 +99,16 @@ fn stderr(text: &str) {
     let _ = io::stderr().lock().write_all(text.as_bytes());
 }
 
+/// `text` without control characters, which foreign files could steer a terminal with; lines and tabs stay.
+pub(crate) fn printable(text: &str) -> Cow<'_, str> {
+    let steers = |c: char| c.is_control() && c != '\n' && c != '\t';
+    if !text.contains(steers) {
+        return Cow::Borrowed(text);
+    }
+    let escaped = text.chars().map(|c| if steers(c) { c.escape_debug().to_string() } else { c.to_string() });
+    Cow::Owned(escaped.collect())
+}
+
 /// Pretty JSON.
 pub(crate) fn to_json(value: &impl Serialize) -> Result<String, Failure> {
     serde_json::to_string_pretty(value).map_err(|error| Failure::new(format!("cannot write JSON: {error}")))
@@ -117,7 +128,13 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::human_bytes;
+    use super::{human_bytes, printable};
+
+    #[test]
+    fn nothing_printed_steers_a_terminal() {
+        assert_eq!(printable("a\n\tb – ü"), "a\n\tb – ü");
+        assert_eq!(printable("a\x1b[2J\rb\u{9b}"), "a\\u{1b}[2J\\rb\\u{9b}");
+    }
 
     #[test]
     fn bytes_are_readable() {

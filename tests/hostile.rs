@@ -172,6 +172,25 @@ fn a_graph_of_terabytes_is_not_read() {
     refuses(verify(REFUSAL, &graph), "sparse.onnx", &["4398046511104".to_owned()]);
 }
 
+/// Names are shown, and steer no terminal.
+#[test]
+fn a_name_cannot_clear_the_screen() {
+    let (_parent, folder, weights) = copy();
+    std::fs::copy(corpus().join("model.safetensors"), weights).unwrap();
+    let graph = folder.join("base.onnx");
+    let (name, steering) = (b"input_ids", b"in\x1b[2Jids");
+    let mut bytes = std::fs::read(&graph).unwrap();
+    for at in 0..bytes.len() - name.len() {
+        if bytes[at..].starts_with(name) {
+            bytes[at..at + name.len()].copy_from_slice(steering);
+        }
+    }
+    std::fs::write(&graph, bytes).unwrap();
+    let run = inspect(&graph).exits(0);
+    assert!(run.stdout.contains(r"in\u{1b}[2Jids") && !run.stdout.contains('\x1b'), "{}", run.stdout.escape_debug());
+    refuses(verify(EXECUTION, &graph), "base.onnx", &[r"in\u{1b}[2Jids".to_owned()]);
+}
+
 /// Cut at every hundredth byte, and within the last ones. What is left is refused, or was left out by nobody's fault: a graph whose operator
 /// sets or metadata are gone.
 #[test]

@@ -156,6 +156,7 @@ fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome
         plansmith_files::create_dir_all(folder)?;
         plansmith_files::write_atomic(&folder.join("verdict.json"), json.as_bytes())?;
         plansmith_files::write_atomic(&folder.join("report.html"), verdict.to_html().as_bytes())?;
+        plansmith_files::write_atomic(&folder.join("junit.xml"), verdict.to_junit().as_bytes())?;
     }
     match args.json.as_deref() {
         Some(path) if path == Path::new("-") => output.write(&json)?,

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: everything that CI runs.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::assets::Asset;
 use crate::error::Error;
@@ -59,12 +59,14 @@ fn tests(program: &Program, tally: &mut Tally) -> Result<bool, Error> {
 /// The command that runs the ignored tests whose needs are met here, and a line for each that it leaves out.
 fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<String>), Error> {
     let gpu = Path::new("/dev/nvidiactl").exists();
+    let chromium = chromium();
     let lacks = |test: &Ignored| {
         let asset = Asset::ALL.into_iter().find(|asset| test.needs(*asset) && setup.path(*asset).is_none());
         match asset {
             Some(asset) => Some(asset.title()),
             None if test.needs_worker() && worker.is_none() => Some("the worker"),
             None if test.needs_gpu() && !gpu => Some("a GPU"),
+            None if test.needs_chromium() && chromium.is_none() => Some("Chromium (PLANSMITH_CHROMIUM names one)"),
             None => None,
         }
     };
@@ -78,6 +80,9 @@ fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<Strin
         let (name, value) = worker.variable();
         program = program.env(name, value);
     }
+    if let Some(chromium) = &chromium {
+        program = program.env("PLANSMITH_CHROMIUM", chromium);
+    }
     program = program.args(["--", "--ignored", "--exact"]);
     let mut not_run = Vec::new();
     for path in listed.stdout.lines().filter_map(|line| line.strip_suffix(": test")) {
@@ -90,4 +95,15 @@ fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<Strin
     not_run.sort();
     not_run.dedup();
     Ok((program, not_run))
+}
+
+/// The browser that `$PLANSMITH_CHROMIUM` names, else the first on PATH. No registry that set-up asks has one; distributions do.
+fn chromium() -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os("PLANSMITH_CHROMIUM") {
+        return Some(named.into());
+    }
+    let folders: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH")?).collect();
+    let names = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
+    let mut paths = names.iter().flat_map(|name| folders.iter().map(move |folder| folder.join(name)));
+    paths.find(|path| plansmith_files::is_file(path))
 }

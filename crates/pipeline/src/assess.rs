@@ -7,12 +7,12 @@ use plansmith_engine::Lookup;
 use plansmith_families::DecoderSpec;
 use plansmith_files::{cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
-use plansmith_reference::Reference;
+use plansmith_reference::{LayerRange, Reference};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
 use plansmith_tensor::DType;
 use plansmith_verify::{
-    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, Limits, OracleAgreement, Oracles, Outcome, Precision,
-    PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
+    CandidateVerdict, Capture, CheckName, Evidence, Golden, GoldenFacts, Keep, LayerPeaks, Limits, OracleAgreement, Oracles, Outcome,
+    Precision, PromptFacts, Prompts, REFERENCE_PRODUCER, SourceFacts, Standard, Verdict,
 };
 
 use crate::Error;
@@ -105,6 +105,7 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         checking("reference", inner, progress);
     })?;
     let overflow = first_overflow(reference.ranges());
+    let peaks = reference.ranges().iter().map(peaks).collect();
     let mut floors = Floors::new(assessment.source, &mut reference, &capture, golden.as_ref().map(|(golden, _)| golden));
     floors.prepare(Kind::fp32())?;
     // A config that was misread shows by hundredths of the logits' deviation and more: fixed limits tell it from noise.
@@ -154,7 +155,11 @@ pub fn assess(assessment: &Assessment<'_>, audited: &Audit, progress: &mut dyn F
         revision: assessment.revision.map(str::to_owned),
         sha256: audited.files.iter().map(|file| (file.name.clone(), file.sha256)).collect(),
     };
-    Ok(Verdict::conclude(source, evidence, verdicts))
+    Ok(Verdict::conclude(source, evidence, verdicts).with_ranges(peaks))
+}
+
+fn peaks(range: &LayerRange) -> LayerPeaks {
+    LayerPeaks { self_attn: range.self_attn.into(), mlp: range.mlp.into(), residual: range.residual.into() }
 }
 
 /// Adds to the verdict on a graph that disagrees where it first does.

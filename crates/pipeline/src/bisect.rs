@@ -7,8 +7,8 @@ use plansmith_reference::Reference;
 use plansmith_runtime::{OpenOptions, RuntimeKind, load};
 use plansmith_tensor::{Cache, HostTensor, Logits, Session, SessionError, Tap};
 use plansmith_verify::{
-    BisectRun, BisectStep, CacheSeen, Difference, FirstDivergence, Precision, Prompts, Seen, Stats, bisect_runs, block_name, explain,
-    first_divergence,
+    BisectRun, BisectStep, CacheSeen, Difference, FirstDivergence, PlaceError, Precision, Prompts, Seen, Stats, bisect_runs, block_name,
+    explain, first_divergence,
 };
 
 use crate::candidates::GraphCandidate;
@@ -125,7 +125,8 @@ impl<'a> Search<'a> {
             let (seen, at) = self.look(&taps, &logits, step, limit);
             if let Some(first) = first_divergence(&seen, limit) {
                 let place = if run.steps.len() > 1 { format!("{}, step {}", key(run), index + 1) } else { key(run) };
-                return Ok(Some(self.describe(run, step, place, (&taps[first], at[first], &seen[first]), &logits, limit)));
+                let found = self.describe(run, step, place, (&taps[first], at[first], &seen[first]), &logits, limit);
+                return Ok(Some(FirstDivergence { limit: Some(limit), trace: trace(&seen), ..found }));
             }
             let errors = seen.iter().filter_map(|each| each.difference).map(|difference| difference.error);
             let worst = self.worst.entry(key(run)).or_default();
@@ -244,6 +245,15 @@ impl<'a> Search<'a> {
         let value: fn(&Cache, usize) -> Option<&HostTensor> = |cache, layer| cache.get(layer).map(|layer| &layer.value);
         Some(CacheSeen { keys: part(key, false)?, first_keys: part(key, true)?, values: part(value, false)? })
     }
+}
+
+/// The places that the candidate has a value for, and how far each is.
+fn trace(seen: &[Seen]) -> Vec<PlaceError> {
+    let place = |seen: &Seen| {
+        let error = seen.difference?.error;
+        Some(PlaceError { layer: seen.tap.layer(), block: block_name(seen.tap).to_owned(), error: error.is_finite().then_some(error) })
+    };
+    seen.iter().filter_map(place).collect()
 }
 
 /// Whether two vectors differ by at most ten times `limit` of the source's length: one head is a small sum.

@@ -11,6 +11,7 @@ mod checks;
 mod compare;
 mod error;
 mod golden;
+mod junit;
 mod label;
 mod metrics;
 mod noise;
@@ -41,6 +42,6 @@ pub use prompts::{PromptSet, Prompts};
 pub use run::{Candidate, Oracles, verify_against_session};
 pub use tolerance::{Basis, Limits, Standard, Tolerance};
 pub use verdict::{
-    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Greedy, Oracle, OracleAgreement,
-    OracleKind, Outcome, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
+    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Greedy, LayerPeaks, Oracle,
+    OracleAgreement, OracleKind, Outcome, PlaceError, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
 };

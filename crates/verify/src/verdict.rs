@@ -7,9 +7,9 @@ mod json;
 
 use serde::{Deserialize, Serialize};
 
-pub use candidate::{CandidateFacts, CandidateVerdict, FirstDivergence};
+pub use candidate::{CandidateFacts, CandidateVerdict, FirstDivergence, PlaceError};
 pub use check::{Check, CheckName, Greedy, OracleKind, Skipped, Worst};
-pub use facts::{GoldenFacts, PromptFacts, SourceFacts};
+pub use facts::{GoldenFacts, LayerPeaks, PromptFacts, SourceFacts};
 
 use crate::Error;
 use crate::checks::Checked;
@@ -111,6 +111,9 @@ pub struct Verdict {
     pub prompts: Option<PromptFacts>,
     /// The two oracles against each other, if there were two.
     pub oracles: Option<OracleAgreement>,
+    /// How large the source's activations get, by layer: what decides whether 16 bits hold them. `None` where the reference did not run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ranges: Option<Vec<LayerPeaks>>,
     /// How many candidates were executed. With 0, `agree` says nothing about any of them.
     pub executed: usize,
     /// How many this host could not execute.
@@ -156,7 +159,13 @@ impl Verdict {
         let not_executed = count(Outcome::NotExecuted);
         let executed = count(Outcome::Agree) + count(Outcome::Disagree);
         let schema_version = SCHEMA_VERSION;
-        Self { schema_version, verdict, reason, oracle, source, golden, prompts, oracles, executed, not_executed, candidates }
+        Self { schema_version, verdict, reason, oracle, source, golden, prompts, oracles, ranges: None, executed, not_executed, candidates }
+    }
+
+    /// The same with how large the source's activations get.
+    #[must_use]
+    pub fn with_ranges(self, ranges: Vec<LayerPeaks>) -> Self {
+        Self { ranges: Some(ranges), ..self }
     }
 
     /// The process's exit code: 0 agree, 1 disagree, 2 error. With `require_executed`, a candidate that was not executed makes 0 a 1.

@@ -14,8 +14,8 @@ pub(crate) struct Ignored {
     pub(crate) needs: Vec<&'static str>,
 }
 
-/// The words of a reason, and the asset that each stands for; a GPU and the worker are no assets.
-const NEEDS: [(&str, Option<Asset>); 7] = [
+/// The words of a reason, and the asset that each stands for; a GPU, a browser and the worker are no assets.
+const NEEDS: [(&str, Option<Asset>); 8] = [
     ("ONNX Runtime", Some(Asset::OnnxRuntime)),
     ("the demo model", Some(Asset::DemoModel)),
     ("the demo GGUF", Some(Asset::DemoModel)),
@@ -23,6 +23,7 @@ const NEEDS: [(&str, Option<Asset>); 7] = [
     ("TensorRT-RTX", Some(Asset::TensorRtRtx)),
     ("worker", None),
     ("a GPU", None),
+    ("Chromium", None),
 ];
 
 impl Ignored {
@@ -39,6 +40,11 @@ impl Ignored {
     /// Whether it needs a GPU.
     pub(crate) fn needs_gpu(&self) -> bool {
         self.needs.contains(&"a GPU")
+    }
+
+    /// Whether it needs a browser.
+    pub(crate) fn needs_chromium(&self) -> bool {
+        self.needs.contains(&"Chromium")
     }
 }
 

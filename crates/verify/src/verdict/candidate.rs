@@ -45,14 +45,33 @@ pub struct FirstDivergence {
     /// Largest absolute difference there over the standard deviation of the source's values; `null` where it is not finite.
     pub max_rel: Option<f64>,
     /// What would make such a difference, the most telling first.
+    #[serde(default)]
     pub cause_hints: Vec<String>,
+    /// What counts as different in `trace`.
+    pub limit: Option<f64>,
+    /// Every place that was compared in that run, in the order of computation.
+    #[serde(default)]
+    pub trace: Vec<PlaceError>,
+}
+
+/// How far one place inside a graph is from the source.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PlaceError {
+    /// As in [`FirstDivergence`].
+    pub layer: Option<usize>,
+    /// As in [`FirstDivergence`].
+    pub block: String,
+    /// The largest of the tokens' errors: length of the difference over length of the source's vector. `null` where the candidate holds values
+    /// that are not finite.
+    pub error: Option<f64>,
 }
 
 impl FirstDivergence {
     /// A place, and nothing known of the values there.
     pub fn at(layer: Option<usize>, block: &str) -> Self {
-        let (run, value, source, candidate, max_rel, cause_hints) = (None, None, None, None, None, Vec::new());
-        Self { layer, block: block.to_owned(), run, value, source, candidate, max_rel, cause_hints }
+        let (run, value, source, candidate, max_rel, limit) = (None, None, None, None, None, None);
+        let (cause_hints, trace) = (Vec::new(), Vec::new());
+        Self { layer, block: block.to_owned(), run, value, source, candidate, max_rel, cause_hints, limit, trace }
     }
 
     /// Two or more lines for a terminal, indented by two.

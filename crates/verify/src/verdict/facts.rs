@@ -46,3 +46,14 @@ impl PromptFacts {
         Self { origin: origin.to_owned(), sha256: prompts.hash(), sets: prompts.sets().len() }
     }
 }
+
+/// The largest magnitudes that the blocks of one layer of the source gave, over all prompts.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LayerPeaks {
+    /// In attention.
+    pub self_attn: f64,
+    /// In the feed-forward part.
+    pub mlp: f64,
+    /// In the residual stream.
+    pub residual: f64,
+}
