@@ -307,9 +307,13 @@ mod tests {
         signature.outputs[0] = TensorSignature { name: "1204".to_owned(), dtype: DType::F16, shape: shape(&["b", "s", "v"]) };
         // Two inputs of the ids' shape: it is a guess which is which.
         assert_eq!(read(signature.clone()).unwrap_err(), "input `onnx::Gather_0` is none that we know");
+        // What else has the ids' shape is no position for that: it may be a token's type.
         signature.inputs[0].name = "ids".to_owned();
+        assert_eq!(read(signature.clone()).unwrap_err(), "input `other` is none that we know");
+        signature.inputs[0].name = "onnx::Gather_0".to_owned();
+        signature.inputs.remove(1);
         let roles: Vec<Role> = read(signature).unwrap().inputs.iter().map(|input| input.role).collect();
-        assert_eq!(roles, [Role::InputIds, Role::PositionIds, Role::AttentionMask, Role::Cache(0), Role::Cache(1)]);
+        assert_eq!(roles, [Role::InputIds, Role::AttentionMask, Role::Cache(0), Role::Cache(1)]);
     }
 
     #[test]

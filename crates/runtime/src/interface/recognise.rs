@@ -112,11 +112,6 @@ fn tokens_by_shape(signature: &Signature, slots: &mut Slots) {
             slots.insert(Slot::AttentionMask, *index);
         }
     }
-    if let (true, &[(index, ref shape)]) = (of(slots, Slot::AttentionMask).is_some(), integers(slots).as_slice())
-        && *shape == ids
-    {
-        slots.entry(Slot::PositionIds).or_insert(index);
-    }
 }
 
 /// Layer, part and index of the cache tensors whose names say both. Layers are counted in the order of the names' numbers; no number comes
