@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
@@ -68,6 +69,8 @@ impl Worker {
             .stdin(OwnedFd::from(theirs))
             .stdout(output.try_clone().map_err(system)?)
             .stderr(output.try_clone().map_err(system)?)
+            // Who presses Ctrl-C speaks with us, and we with the worker.
+            .process_group(0)
             .spawn()
             .map_err(system)?;
         let mut process = Process { child, stream: Some(ours), watch: Watch::default(), output };
