@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use plansmith_verify::CheckName;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
 #[derive(Debug, Parser)]
@@ -327,6 +328,9 @@ pub(crate) struct Verify {
     /// Feed rows without padding only, for graphs that are never fed others
     #[arg(long)]
     pub(crate) unpadded: bool,
+    /// Leave a check out, for graphs that are never used so: chunked, batch…; repeatable. The verdict names it as skipped
+    #[arg(long, value_name = "CHECK")]
+    pub(crate) without: Vec<CheckName>,
     /// Logits computed elsewhere
     #[arg(long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,

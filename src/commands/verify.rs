@@ -72,7 +72,7 @@ fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
 }
 
 fn limits(args: &Verify) -> Limits {
-    Limits { max_abs: args.max_abs, max_kl: args.max_kl, min_top1: args.min_top1 }
+    Limits { max_abs: args.max_abs, max_kl: args.max_kl, min_top1: args.min_top1, without: args.without.iter().copied().collect() }
 }
 
 /// The graphs and plans that flags name.

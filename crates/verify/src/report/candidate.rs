@@ -7,7 +7,7 @@ use super::mark::{badge, outcome_of, status};
 use super::plots::{histogram, margins, positions, ratios, times};
 use super::table::{Heading, Line, table};
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check, OracleKind};
+use crate::verdict::{CandidateVerdict, Check, OracleKind, Skipped};
 
 /// `index` counts the candidates, for links.
 pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
@@ -27,19 +27,18 @@ pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
         body = body.then(divergence(first));
     }
     body = body.then(checks(&candidate.checks)).then(drawings(&candidate.checks));
-    let skipped: Html = candidate
-        .skipped
-        .iter()
-        .map(|skipped| {
-            let name = plain("b", format!("{} ({})", skipped.name, oracle(skipped.oracle)));
-            plain("li", name.then(" ").then(prose(&skipped.reason)))
-        })
-        .collect();
-    if !skipped.is_empty() {
-        body = body.then(plain("h3", "Checks that did not apply")).then(classed("ul", "skipped", skipped));
+    let lists = [("Checks that failed to run", &candidate.failed_to_run), ("Checks that did not apply", &candidate.skipped)];
+    for (title, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        let items: Html = list.iter().map(unmade).collect();
+        body = body.then(plain("h3", title)).then(classed("ul", "skipped", items));
     }
     let id = format!("candidate-{index}");
     element("section", &[("id", &id), ("class", &format!("card {}", candidate.verdict.name()))], body)
+}
+
+fn unmade(check: &Skipped) -> Html {
+    let name = plain("b", format!("{} ({})", check.name, oracle(check.oracle)));
+    plain("li", name.then(" ").then(prose(&check.reason)))
 }
 
 const HEADINGS: [Heading; 13] = [
