@@ -53,7 +53,7 @@ const HEADINGS: [Heading; 13] = [
     Heading::number("KL max", "maximum of KL(source‖candidate) over positions, in nats"),
     Heading::number("top-1", "positions with the same first choice"),
     Heading::minor("top-5", "share of the source's five first choices that are among the candidate's"),
-    Heading::minor("Δ perplexity", "candidate's less source's, over the tokens of the prompts"),
+    Heading::minor("Δ perplexity", "candidate's less source's over the source's, of the tokens of the prompts"),
     Heading::number("positions", "positions compared"),
 ];
 
@@ -67,7 +67,7 @@ pub(super) fn checks(checks: &[Check]) -> Html {
 fn line(check: &Check, both: bool) -> Line {
     let oracle = if both { classed("span", "soft oracle", oracle(check.oracle)) } else { Html::default() };
     let name = plain("span", check.name.to_string()).then(oracle);
-    let perplexity = check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.2e}", perplexity.difference));
+    let perplexity = check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.1e}", perplexity.difference / perplexity.source));
     let cells = vec![
         name,
         status(outcome_of(check.passed)),
