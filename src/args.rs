@@ -1,10 +1,14 @@
 //! The command line: flags only. What they do is in `commands/`.
 
+mod fetch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plansmith_verify::CheckName;
+
+pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
 #[derive(Debug, Parser)]
@@ -45,6 +49,8 @@ pub(crate) enum Verb {
     Build(Build),
     /// Say what a checkpoint, GGUF, ONNX graph or plan is, from its header
     Inspect(Inspect),
+    /// Get a checkpoint from a Hugging Face hub, pinned by commit
+    Fetch(Fetch),
     /// Make a safetensors checkpoint from a GGUF
     Import(Import),
     /// Write an ONNX graph of a checkpoint

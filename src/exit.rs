@@ -96,6 +96,7 @@ with_hint!(
     plansmith_checkpoint::Error,
     plansmith_checkpoint::gguf::Error,
     plansmith_engine::Error,
+    plansmith_hub::Error,
     plansmith_lowering::Error,
     plansmith_pipeline::Error,
     plansmith_reference::Error,

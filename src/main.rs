@@ -40,6 +40,7 @@ fn main() -> ExitCode {
 fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
     match verb {
         Verb::Inspect(args) => commands::inspect::run(&args, output),
+        Verb::Fetch(args) => commands::fetch::run(&args, output),
         Verb::Import(args) => commands::import::run(&args, output),
         Verb::Export(args) => commands::export::run(&args, output),
         Verb::Engine(args) => commands::engine::run(&args, output),

@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
         &Assessment {
             source: &source,
             source_name: &folder.display().to_string(),
-            revision: None,
+            revision: plansmith_checkpoint::commit_of_folder(folder).as_deref(),
             graphs: &graphs,
             plans: &plans,
             runtimes: &runtimes,

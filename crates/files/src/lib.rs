@@ -10,8 +10,8 @@ mod digest;
 mod error;
 
 pub use access::{
-    canonicalize, create, create_dir_all, is_dir, is_file, list, metadata, open, read, read_at, read_to_string, remove_dir_all,
-    remove_file, rename,
+    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
+    remove_dir_all, remove_file, rename, symlink,
 };
 pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic};
 pub use cache::cache_folder;

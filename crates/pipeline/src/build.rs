@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use plansmith_checkpoint::Audit;
+use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manifest_path};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
 use plansmith_lowering::{Source, export};
@@ -110,6 +110,14 @@ struct Prepared {
     golden: Option<PathBuf>,
     companions: Vec<PathBuf>,
     output: PathBuf,
+}
+
+impl Prepared {
+    /// The commit that the pipeline pins, else the one that the checkpoint's folder says.
+    fn revision(&self) -> Option<String> {
+        let pinned = self.pipeline.source.revision.as_ref().map(|revision| revision.0.clone());
+        pinned.or_else(|| commit_of_folder(self.source.checkpoint.dir()))
+    }
 }
 
 fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
@@ -343,7 +351,7 @@ impl Run<'_> {
             &Assessment {
                 source: &prepared.source,
                 source_name: &prepared.pipeline.source.checkpoint.0,
-                revision: prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.as_str()),
+                revision: prepared.revision().as_deref(),
                 graphs: &graphs,
                 plans: &plans,
                 runtimes: &prepared.pipeline.verify.runtimes,
@@ -401,7 +409,7 @@ impl Run<'_> {
         let pipeline = &prepared.pipeline;
         let source = SourceRecord {
             checkpoint: pipeline.source.checkpoint.0.clone(),
-            revision: pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
+            revision: prepared.revision(),
             model_type: prepared.source.loaded.model_type.to_owned(),
             sha256: source_digests(&prepared.source, &prepared.audit),
             allow_unknown_config: pipeline.source.allow_unknown_config.clone(),

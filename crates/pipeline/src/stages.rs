@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::Audit;
+use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{Architecture, Lookup, Profile, Worker, WorkerPaths};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
@@ -225,11 +225,7 @@ pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, 
         }
     }
     let Some(revision) = &pipeline.source.revision else { return Ok(()) };
-    // A hub's cache names the folder of a snapshot by its revision.
-    let resolved = plansmith_files::canonicalize(folder)?;
-    let found = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_snapshot = resolved.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
-    if is_snapshot && found != revision.0 {
+    if let Some(found) = commit_of_folder(folder).filter(|found| *found != revision.0) {
         return Err(Error::Pin {
             path: folder.to_owned(),
             problem: format!("is revision {found}; {} pins {}", path.display(), revision.0),

@@ -135,7 +135,10 @@ pub fn verify_against_golden(
 fn runs<T>(result: Result<T, Error>) -> Result<Result<T, String>, Error> {
     match result {
         Ok(value) => Ok(Ok(value)),
-        Err(Error::Step { source: source @ SessionError::Runtime { .. }, .. }) => Ok(Err(source.to_string())),
+        Err(Error::Step { source: source @ SessionError::Runtime { .. }, .. }) => {
+            // On one line.
+            Ok(Err(source.to_string().split_whitespace().collect::<Vec<_>>().join(" ")))
+        }
         Err(error) => Err(error),
     }
 }

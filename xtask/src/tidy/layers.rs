@@ -6,13 +6,14 @@ use crate::error::Error;
 use crate::tidy::licences::metadata;
 
 /// Crate and what it may use besides `files`, which all may use.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 16] = [
     ("files", &[]),
     ("tensor", &[]),
     ("onnx", &["tensor"]),
     ("graph", &["onnx", "tensor"]),
     ("checkpoint", &["tensor"]),
     ("families", &[]),
+    ("hub", &[]),
     ("lowering", &["families", "graph", "checkpoint", "tensor", "onnx"]),
     ("reference", &["families", "checkpoint", "tensor"]),
     ("engine", &["onnx", "tensor"]),

@@ -67,7 +67,8 @@ pub(super) fn checks(checks: &[Check]) -> Html {
 fn line(check: &Check, both: bool) -> Line {
     let oracle = if both { classed("span", "soft oracle", oracle(check.oracle)) } else { Html::default() };
     let name = plain("span", check.name.to_string()).then(oracle);
-    let perplexity = check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.1e}", perplexity.difference / perplexity.source));
+    let perplexity =
+        check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.1e}", perplexity.difference / perplexity.source));
     let cells = vec![
         name,
         status(outcome_of(check.passed)),
