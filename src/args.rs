@@ -1,5 +1,6 @@
 //! The command line: flags only. What they do is in `commands/`.
 
+mod bundle;
 mod fetch;
 
 use std::path::PathBuf;
@@ -8,6 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plansmith_verify::CheckName;
 
+pub(crate) use self::bundle::{Check, Sign};
 pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
@@ -69,6 +71,8 @@ pub(crate) enum Verb {
     Bench(Bench),
     /// Check every file of a bundle against its manifest
     Check(Check),
+    /// Sign a bundle, or make a key to sign with
+    Sign(Sign),
     /// Say which runtimes, libraries and GPUs are usable here, and why others are not
     Doctor(Doctor),
     /// Say which model families are supported
@@ -451,20 +455,6 @@ pub(crate) struct Bench {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tools: Tools,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  plansmith check dist/smollm2-135m --digest 3f5a…")]
-pub(crate) struct Check {
-    /// The bundle
-    pub(crate) bundle: PathBuf,
-    /// The manifest's digest as it must be
-    #[arg(long, value_name = "HEX")]
-    pub(crate) digest: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

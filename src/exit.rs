@@ -93,6 +93,7 @@ macro_rules! plain {
 }
 
 with_hint!(
+    plansmith_attest::Error,
     plansmith_checkpoint::Error,
     plansmith_checkpoint::gguf::Error,
     plansmith_engine::Error,

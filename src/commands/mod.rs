@@ -14,4 +14,5 @@ pub(crate) mod golden;
 pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod run;
+pub(crate) mod sign;
 pub(crate) mod verify;

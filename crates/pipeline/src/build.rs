@@ -1,7 +1,7 @@
 //! The main job: every stage of a pipeline, into a bundle.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manifest_path};
@@ -15,10 +15,11 @@ use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
+use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Progress, read_pipeline};
+use crate::{Error, Progress, provenance, read_pipeline};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -182,9 +183,10 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
 fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<Finished>, Error> {
     let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output) else { return Ok(None) };
     let whole = || {
-        manifest.files.iter().all(|(name, record)| {
-            plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == record.bytes)
-        })
+        let there =
+            |name: &str, bytes: u64| plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == bytes);
+        let said = plansmith_files::is_file(&prepared.output.join(PROVENANCE_NAME));
+        said && manifest.files.iter().all(|(name, record)| there(name, record.bytes))
     };
     let executed = !options.require_executed || manifest.verdict.not_executed.is_empty();
     if manifest.recipe != prepared.stages.recipe || manifest.verdict.verdict != Outcome::Agree.name() || !executed || !whole() {
@@ -200,6 +202,7 @@ fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<
 /// # Errors
 /// The file, the source, a library or a stage: nothing is then under the bundle's name that was not there before.
 pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Built, Error> {
+    let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let last_stage = options.stage.map(|name| last_of(&prepared.stages.names(), name)).transpose()?;
     if !options.force
@@ -213,7 +216,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     let mut store = Store::open(&folder, &prepared.output)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
-    let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new() };
+    let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
     for stage in &prepared.stages.exports {
         let name = stage.name();
         run.stage(&name, stage.key, progress, |run, progress| run.export(stage, progress))?;
@@ -255,6 +258,7 @@ struct Run<'a> {
     store: &'a mut Store,
     /// What the bundle holds so far.
     files: StageFiles,
+    started: SystemTime,
 }
 
 impl Run<'_> {
@@ -396,6 +400,7 @@ impl Run<'_> {
         let mut manifest = self.manifest(&verdict);
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
+        provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
         let target = if agreed { self.prepared.output.clone() } else { beside(&self.prepared.output, ".failed") };
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;

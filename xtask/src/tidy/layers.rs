@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::tidy::licences::metadata;
 
 /// Crate and what it may use besides `files`, which all may use.
-const ALLOWED: [(&str, &[&str]); 16] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("files", &[]),
     ("tensor", &[]),
     ("onnx", &["tensor"]),
@@ -14,13 +14,14 @@ const ALLOWED: [(&str, &[&str]); 16] = [
     ("checkpoint", &["tensor"]),
     ("families", &[]),
     ("hub", &[]),
+    ("attest", &[]),
     ("lowering", &["families", "graph", "checkpoint", "tensor", "onnx"]),
     ("reference", &["families", "checkpoint", "tensor"]),
     ("engine", &["onnx", "tensor"]),
     ("engine-worker", &["engine", "tensor"]),
     ("runtime", &["tensor", "onnx", "engine", "checkpoint"]),
     ("verify", &["tensor"]),
-    ("pipeline", &["tensor", "onnx", "graph", "checkpoint", "families", "lowering", "reference", "engine", "runtime", "verify"]),
+    ("pipeline", &["tensor", "onnx", "graph", "checkpoint", "families", "lowering", "reference", "engine", "runtime", "verify", "attest"]),
     ("mutants", &["onnx", "graph", "checkpoint", "families", "lowering", "engine", "runtime", "verify", "pipeline"]),
     ("xtask", &[]),
 ];
