@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use hf_hub::Cache;
 use ureq::config::RedirectAuthHeaders;
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
-use crate::{Address, Error};
+use crate::{Address, Error, home};
 
 /// The hub that everybody uses.
 const ENDPOINT: &str = "https://huggingface.co";
@@ -59,7 +58,7 @@ impl Hub {
     /// The endpoint is no address.
     pub fn from_env() -> Result<Self, Error> {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
-        let token = set("HF_TOKEN").or_else(|| Some(cache()?.token()?.trim().to_owned()));
+        let token = set("HF_TOKEN").or_else(home::token);
         Self::new(&set("HF_ENDPOINT").unwrap_or_else(|| ENDPOINT.to_owned()), token)
     }
 
@@ -103,12 +102,6 @@ impl Hub {
     pub(crate) fn file_url(&self, address: &Address, commit: &str, name: &str) -> String {
         format!("{}/{}/resolve/{commit}/{}", self.endpoint, address.repository, encode(name))
     }
-}
-
-/// The hub's cache folder; `None` where there is no home.
-pub(crate) fn cache() -> Option<Cache> {
-    let home = std::env::var_os("HF_HOME").or_else(|| std::env::var_os("HOME"));
-    home.filter(|home| !home.is_empty()).map(|_| Cache::from_env())
 }
 
 /// Escapes all but letters, digits and `-_.~`, which is all that names of files have as a rule.

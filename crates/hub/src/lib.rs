@@ -19,6 +19,7 @@ mod download;
 mod error;
 mod fetch;
 mod hash;
+mod home;
 mod listing;
 mod place;
 

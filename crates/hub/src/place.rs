@@ -3,11 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use hf_hub::{Repo, RepoType};
-
-use crate::client::cache;
 use crate::listing::RemoteFile;
-use crate::{Address, Error};
+use crate::{Address, Error, home};
 
 /// Below a folder that was fetched into: what the hub's own client keeps there.
 const RECORDS: &str = ".cache/huggingface/download";
@@ -22,18 +19,16 @@ pub enum Place {
 }
 
 impl Place {
-    /// The folder of `address` in the hub's cache: `$HF_HOME/hub`, else `~/.cache/huggingface/hub`.
+    /// The folder of `address` in the hub's cache: `$HF_HUB_CACHE`, else `$HF_HOME/hub`, else `~/.cache/huggingface/hub`.
     ///
     /// # Errors
     /// There is neither.
     pub fn cache(address: &Address) -> Result<Self, Error> {
-        let cache = cache().ok_or_else(|| Error::Repository {
+        let cache = home::cache().ok_or_else(|| Error::Repository {
             address: address.to_string(),
             problem: "has no place: neither HF_HOME nor HOME is set; name a folder with -o".to_owned(),
         })?;
-        let repo = cache.repo(Repo::new(address.repository.clone(), RepoType::Model));
-        let snapshot = repo.pointer_path("commit");
-        Ok(Self::Cache(snapshot.ancestors().nth(2).unwrap_or(&snapshot).to_owned()))
+        Ok(Self::Cache(cache.join(format!("models--{}", address.repository.replace('/', "--")))))
     }
 
     /// The folder that a checkpoint of `commit` is read from.
