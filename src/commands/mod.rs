@@ -9,6 +9,7 @@ pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod families;
 pub(crate) mod fetch;
+pub(crate) mod forecast;
 pub(crate) mod generate;
 pub(crate) mod golden;
 pub(crate) mod import;
