@@ -27,6 +27,8 @@ pub(crate) struct ExportStage {
     pub(crate) weights: Vec<String>,
     /// Whether an earlier stage writes the weight files.
     pub(crate) mode: WeightsMode,
+    /// Size of these.
+    pub(crate) bytes: u64,
     pub(crate) key: Digest,
 }
 
@@ -128,7 +130,8 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let shared = stages.iter().any(|stage| stage.weights == weights);
     let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
     let key = export_key(inputs, &lowered)?;
-    stages.push(ExportStage { id, target, lowered, file, weights, mode, key });
+    let bytes = crate::space::weights(&lowered.table.files, &inputs.source.checkpoint);
+    stages.push(ExportStage { id, target, lowered, file, weights, mode, bytes, key });
     Ok(stages.len() - 1)
 }
 
