@@ -139,15 +139,15 @@ fn print(jobs: &[Job], weights: u64) {
         }
     }
     println!();
-    let best = |name: &str| jobs.iter().filter(|job| job.name.starts_with(name)).filter_map(|job| job.best);
+    let best = |name: &str| -> Vec<Cost> { jobs.iter().filter(|job| job.name.starts_with(name)).filter_map(|job| job.best).collect() };
     let reached = |reached: bool| if reached { "reached" } else { "MISSED" };
-    if let (Some(ours), Some(theirs)) = (best(OURS).next(), best(PYTHON).next()) {
+    if let (Some(ours), Some(theirs)) = (best(OURS).first(), best(PYTHON).first()) {
         let ratio = ours.peak_bytes as f64 / theirs.peak_bytes as f64;
         println!("peak memory is {ratio:.3} of the Python API's on the same graph (target: at most 1, {})", reached(ratio <= 1.0));
     }
     // One program builds both, so that nothing but the graphs differs.
-    let fastest = best(OPTIMUM).map(|cost| cost.cpu_seconds).min_by(f64::total_cmp);
-    if let (Some(ours), Some(theirs)) = (best(PYTHON).next(), fastest) {
+    let fastest = best(OPTIMUM).iter().map(|cost| cost.cpu_seconds).min_by(f64::total_cmp);
+    if let (Some(ours), Some(theirs)) = (best(PYTHON).first(), fastest) {
         let ratio = theirs / ours.cpu_seconds;
         println!("our graph builds in 1/{ratio:.2} of the time of optimum-onnx's (CPU; target: at most 1/2, {})", reached(ratio >= 2.0));
     }
