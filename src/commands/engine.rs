@@ -1,6 +1,8 @@
 //! `plansmith engine`.
 
-use plansmith_engine::{Architecture, BuildRequest, Event, Flavor, Lookup, Profile, Worker, WorkerPaths, check_profile_names};
+use plansmith_engine::{
+    Architecture, BuildRequest, Event, Flavor, Lookup, Profile, Worker, WorkerPaths, check_profile_names, inspect_model,
+};
 use serde_json::json;
 
 use crate::args::{Engine, Tools};
@@ -12,6 +14,8 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let architectures = args.arch.iter().map(|name| name.parse()).collect::<Result<Vec<Architecture>, _>>()?;
     let profiles = args.profile.iter().map(|text| text.parse()).collect::<Result<Vec<Profile>, _>>()?;
     check_profile_names(&profiles)?;
+    // What TensorRT cannot take is told without it.
+    inspect_model(&args.onnx)?;
     let paths = WorkerPaths::find(flavor, &lookup(&args.tools))?;
     let mut built = Vec::new();
     for architecture in &architectures {

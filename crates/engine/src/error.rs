@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::refusal::{Refusal, advice, grouped};
 use crate::{Architecture, Flavor};
 
 /// What TensorRT's parser says about one node.
@@ -43,6 +44,10 @@ impl fmt::Display for NodeError {
 
 fn listed<T: fmt::Display>(lines: &[T]) -> String {
     lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+fn made_by(producer: &Option<String>) -> String {
+    producer.as_ref().map_or_else(String::new, |producer| format!(" (made by {})", producer.escape_debug()))
 }
 
 fn named(architectures: &[Architecture]) -> String {
@@ -101,6 +106,25 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A graph with nodes that TensorRT does not take.
+    #[error("TensorRT cannot take `{}`{}: {} of its nodes{}", path.display(), made_by(.producer), nodes.len(), listed(&grouped(.nodes)))]
+    Unsupported {
+        /// The ONNX file.
+        path: PathBuf,
+        /// Who made it, as it says itself.
+        producer: Option<String>,
+        /// All of them, in the graph's order.
+        nodes: Vec<Refusal>,
+    },
+    /// A graph with inputs that nothing reads.
+    #[error("TensorRT drops inputs of `{}` that no node reads, so the plan would take other inputs than the graph (Unused Input: {})",
+        path.display(), inputs.join(", "))]
+    Unread {
+        /// The ONNX file.
+        path: PathBuf,
+        /// Their names.
+        inputs: Vec<String>,
     },
     /// The ONNX decoder's error.
     #[error("cannot read `{}` as ONNX", path.display())]
@@ -210,9 +234,24 @@ impl Error {
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }
+            Self::WorkerDied { doing, status, .. } if doing.starts_with("building") && status.contains("signal") => Some(
+                "TensorRT died of this graph; `plansmith export CHECKPOINT -o DIR --dialect tensorrt` writes a form that it is known to take"
+                    .to_owned(),
+            ),
             Self::Worker { log, .. } if log.iter().any(|line| line.contains("SM75")) => {
                 Some("sm75 multiplies fp16 only: export with `--compute fp16`, or leave sm75 out".to_owned())
             }
+            Self::Unsupported { nodes, .. } => advice(nodes),
+            Self::Unread { .. } => Some(
+                "`plansmith export CHECKPOINT -o DIR --dialect tensorrt` reads every input that carries meaning; in a graph of your own, \
+                 remove the input or use it"
+                    .to_owned(),
+            ),
+            Self::Worker { log, .. } if log.iter().any(|line| line.contains("Myelin")) => Some(
+                "TensorRT's compiler stops at a form of this graph; `plansmith export CHECKPOINT -o DIR --dialect tensorrt` writes one that it \
+                 is known to take, and `--opset 21` attention without the Attention operator"
+                    .to_owned(),
+            ),
             Self::Parse { .. } => Some("export with `--dialect tensorrt`, the form that TensorRT's parser takes".to_owned()),
             _ => None,
         }

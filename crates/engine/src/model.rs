@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 use plansmith_onnx::Links;
-use plansmith_onnx::proto::NodeProto;
 use plansmith_tensor::Signature;
 
+use crate::refusal::{made_by, refusals, unread_inputs};
 use crate::{Error, FileRecord, OnnxRecord};
 
 /// An ONNX file that is fit to be given to a parser.
@@ -25,8 +25,8 @@ pub struct ModelFacts {
 /// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
 ///
 /// # Errors
-/// [`Error::Model`]: the file is empty, has no output, uses what TensorRT drops in silence, or is refused by [`plansmith_onnx::validate`] or
-/// [`plansmith_onnx::data_files`].
+/// [`Error::Model`]: the file is empty, has no output, or is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::data_files`].
+/// [`Error::Unsupported`]: nodes that TensorRT does not take. [`Error::Unread`]: inputs that it would drop.
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let path = plansmith_files::canonicalize(path)?;
@@ -44,9 +44,13 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     if signature.outputs.is_empty() {
         return Err(refuse("the graph has no outputs".to_owned()));
     }
-    if let Some(node) = model.graph.iter().flat_map(|graph| &graph.node).find(|node| drops_lengths(node)) {
-        let name = node.name();
-        return Err(refuse(format!("node `{name}` (Attention) has nonpad_kv_seqlen, which TensorRT drops in silence; use a mask")));
+    let nodes = refusals(&model);
+    if !nodes.is_empty() {
+        return Err(Error::Unsupported { path, producer: made_by(&model), nodes });
+    }
+    let inputs = unread_inputs(&model);
+    if !inputs.is_empty() {
+        return Err(Error::Unread { path, inputs });
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     let files = plansmith_onnx::validate(&model).and_then(|()| plansmith_onnx::data_files(&model, folder, Links::BesideTheModel(&path)));
@@ -55,11 +59,6 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         other => refuse(other.to_string()),
     })?;
     Ok(ModelFacts { signature, data: files.into_keys().collect(), path })
-}
-
-/// Input 6 of Attention since opset 24.
-fn drops_lengths(node: &NodeProto) -> bool {
-    node.op_type() == "Attention" && node.domain().is_empty() && node.input.get(6).is_some_and(|input| !input.is_empty())
 }
 
 impl ModelFacts {
