@@ -283,12 +283,16 @@ pub(crate) struct Engine {
     /// rtx or enterprise
     #[arg(long, default_value = "rtx")]
     pub(crate) flavor: String,
-    /// GPU architectures, one plan each
+    /// GPU architectures, one plan each; `native` for the enterprise flavour, which builds for the machine's own GPU
     #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
     pub(crate) arch: Vec<String>,
     /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max
     #[arg(long, required = true)]
     pub(crate) profile: Vec<String>,
+    /// Where the weights go: embedded in the plan; streaming, in the plan and partly in host memory at run time; stripped, left in the
+    /// graph's data files, which the plan then needs
+    #[arg(long, default_value = "embedded", value_name = "WHERE")]
+    pub(crate) weights: String,
     /// Build each plan twice and compare the bytes
     #[arg(long)]
     pub(crate) prove_reproducible: bool,

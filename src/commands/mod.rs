@@ -12,5 +12,6 @@ pub(crate) mod generate;
 pub(crate) mod golden;
 pub(crate) mod import;
 pub(crate) mod inspect;
+mod inspect_plan;
 pub(crate) mod run;
 pub(crate) mod verify;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Architecture, Error, PlanManifest, Profile, SourceRecord};
+use crate::{Architecture, Error, Flavor, PlanManifest, Profile, SourceRecord, Weights};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +18,8 @@ pub struct BuildRequest {
     pub architectures: Vec<Architecture>,
     /// The checkpoint behind the graph, for the manifest.
     pub source: Option<SourceRecord>,
+    /// Where its weights go.
+    pub weights: Weights,
     /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
@@ -31,12 +33,20 @@ impl BuildRequest {
             profile,
             architectures,
             source: None,
+            weights: Weights::Embedded,
             prove_reproducible: false,
         }
     }
 
     /// Refuses no architecture, or one named twice.
-    pub(crate) fn check_architectures(&self) -> Result<(), Error> {
+    ///
+    /// The enterprise flavour builds for the GPU that it runs on, so that there none may be named.
+    pub(crate) fn check_architectures(&self, flavor: Flavor) -> Result<(), Error> {
+        match (flavor, self.architectures.is_empty()) {
+            (Flavor::Enterprise, true) => return Ok(()),
+            (Flavor::Enterprise, false) => return Err(Error::ArchitecturesOfEnterprise),
+            (Flavor::Rtx, _) => {}
+        }
         let mut sorted = self.architectures.clone();
         sorted.sort_unstable();
         sorted.dedup();

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Architecture;
 use crate::refusal::{Refusal, advice, grouped};
-use crate::{Architecture, Flavor};
 
 /// What TensorRT's parser says about one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,16 @@ impl fmt::Display for NodeError {
 
 fn listed<T: fmt::Display>(lines: &[T]) -> String {
     lines.iter().map(|line| format!("\n  {line}")).collect()
+}
+
+/// TensorRT's compiler dumps its graphs into a line.
+fn shortened(log: &[String]) -> Vec<String> {
+    const LONGEST: usize = 400;
+    let shorten = |line: &String| match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} … ({} more bytes)", &line[..end], line.len() - end),
+        None => line.clone(),
+    };
+    log.iter().map(shorten).collect()
 }
 
 fn made_by(producer: &Option<String>) -> String {
@@ -93,12 +103,12 @@ pub enum Error {
     /// No architecture was named, or one twice.
     #[error("architectures `{0}`: name each architecture once, and at least one")]
     Architectures(String),
+    /// The enterprise flavour was given architectures.
+    #[error("the enterprise flavour of TensorRT builds for the GPU of the machine that it runs on, and for no other")]
+    ArchitecturesOfEnterprise,
     /// A name that is no flavour.
     #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
     UnknownFlavor(String),
-    /// A flavour without a worker.
-    #[error("the {0} flavour of TensorRT has no worker yet")]
-    FlavorUnavailable(Flavor),
     /// An ONNX file that is not fit to be built.
     #[error("cannot build `{}`: {reason}", path.display())]
     Model {
@@ -192,6 +202,29 @@ pub enum Error {
         /// The last lines it printed.
         output: Vec<String>,
     },
+    /// A name that says nothing about weights.
+    #[error("unknown kind of weights `{0}`: it is `embedded`, `streaming` or `stripped`")]
+    UnknownWeights(String),
+    /// A weight that cannot be taken out of a plan.
+    #[error("weights cannot be left out of a plan of `{}`: `{weight}`: {reason}", path.display())]
+    Refit {
+        /// The ONNX file.
+        path: PathBuf,
+        /// TensorRT's name of the weight.
+        weight: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A data file that a stripped plan needs.
+    #[error("the weights of plan `{}` are in `{file}`, which {reason}", plan.display())]
+    Data {
+        /// The plan.
+        plan: PathBuf,
+        /// Bare name of the data file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// What came over the worker's descriptor is not a message.
     #[error("the TensorRT worker's answer is not understood: {0}")]
     Protocol(String),
@@ -204,7 +237,7 @@ pub enum Error {
         nodes: Vec<NodeError>,
     },
     /// The worker refuses or fails; it says why.
-    #[error("{message}{}", listed(.log))]
+    #[error("{message}{}", listed(&shortened(.log)))]
     Worker {
         /// What failed.
         message: String,
@@ -227,7 +260,7 @@ impl Error {
                 "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",
                 builds_for()
             )),
-            Self::FlavorUnavailable(_) => Some("use `--flavor rtx`".to_owned()),
+            Self::ArchitecturesOfEnterprise => Some("say `--arch native`, on a machine with the GPU that the plan is for".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
@@ -241,6 +274,8 @@ impl Error {
             Self::Worker { log, .. } if log.iter().any(|line| line.contains("SM75")) => {
                 Some("sm75 multiplies fp16 only: export with `--compute fp16`, or leave sm75 out".to_owned())
             }
+            Self::Refit { .. } => Some("build with `--weights embedded`".to_owned()),
+            Self::Data { .. } => Some("put the very file that the plan was built from beside the plan, or build the plan again".to_owned()),
             Self::Unsupported { nodes, .. } => advice(nodes),
             Self::Unread { .. } => Some(
                 "`plansmith export CHECKPOINT -o DIR --dialect tensorrt` reads every input that carries meaning; in a graph of your own, \

@@ -25,6 +25,7 @@ mod check;
 mod error;
 mod flavor;
 mod header;
+mod layers;
 mod manifest;
 mod model;
 mod paths;
@@ -34,6 +35,7 @@ mod refusal;
 mod session;
 mod shapes;
 mod span;
+mod weights;
 mod worker;
 
 pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
@@ -42,6 +44,7 @@ pub use check::{PlanCheck, check_plan, manifest_path};
 pub use error::{Error, NodeError};
 pub use flavor::Flavor;
 pub use header::{PlanHeader, PlanVersion};
+pub use layers::{LayerRecord, LayerSummary};
 pub use manifest::{
     Agreement, BuildHost, BuilderSettings, CachePair, FileRecord, Gpu, LibraryRecord, OnnxRecord, PlanManifest, PlanRecord, ProfileRecord,
     RandomisedAddresses, Reproducibility, SourceRecord, TensorRecord,
@@ -54,4 +57,5 @@ pub use refusal::{Refusal, Remedy, refusals};
 pub use session::{CacheEntry, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
 pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes};
 pub use span::Span;
+pub use weights::{Conversion, Place, RefitRecord, RefitWeight, Weights};
 pub use worker::Worker;

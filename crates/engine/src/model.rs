@@ -3,13 +3,15 @@
 //! TensorRT's parser takes an empty or random file for a network without outputs, and does not always say that external data is
 //! missing or short. So this looks first.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_onnx::Links;
+use plansmith_onnx::proto::TensorProto;
+use plansmith_onnx::{ExternalData, Links, ModelProto};
 use plansmith_tensor::Signature;
 
 use crate::refusal::{made_by, refusals, unread_inputs};
-use crate::{Error, FileRecord, OnnxRecord};
+use crate::{Error, FileRecord, OnnxRecord, Place};
 
 /// An ONNX file that is fit to be given to a parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct ModelFacts {
     pub path: PathBuf,
     /// Inputs and outputs.
     pub signature: Signature,
+    /// Where the initialisers are that lie in data files or are small, by name.
+    pub places: BTreeMap<String, Place>,
     /// Names of the files with its external data, beside it.
     pub data: Vec<String>,
 }
@@ -58,10 +62,32 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         plansmith_onnx::Error::File(error) => Error::File(error),
         other => refuse(other.to_string()),
     })?;
-    Ok(ModelFacts { signature, data: files.into_keys().collect(), path })
+    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path })
+}
+
+/// Initialisers whose bytes are where somebody else can read them.
+fn places(model: &ModelProto) -> BTreeMap<String, Place> {
+    let place = |tensor: &TensorProto| match ExternalData::of(tensor) {
+        Ok(Some(ExternalData { location, offset, length: Some(bytes) })) => Some(Place::File { file: location, offset, bytes }),
+        Ok(Some(ExternalData { location, offset, length: None })) => {
+            let shape: Option<Vec<u64>> = tensor.dims.iter().map(|&dim| u64::try_from(dim).ok()).collect();
+            let bytes = plansmith_onnx::dtype(tensor.data_type())?.tensor_bytes(&shape?)?;
+            Some(Place::File { file: location, offset, bytes })
+        }
+        Ok(None) => Place::inline(tensor.raw_data()),
+        Err(_) => None,
+    };
+    let initialisers = model.graph.iter().flat_map(|graph| &graph.initializer);
+    initialisers.filter_map(|tensor| Some((tensor.name().to_owned(), place(tensor)?))).collect()
 }
 
 impl ModelFacts {
+    /// Names of the initialisers that lie in data files.
+    pub(crate) fn external(&self) -> Vec<String> {
+        let external = self.places.iter().filter(|(_, place)| matches!(place, Place::File { .. }));
+        external.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Hashes the graph and its data.
     ///
     /// # Errors

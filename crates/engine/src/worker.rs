@@ -12,9 +12,10 @@ use rustix::fs::MemfdFlags;
 
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
+use crate::weights::{refit_map, relative};
 use crate::{
     Agreement, BuildHost, BuildReport, BuildRequest, Error, FileRecord, PlanHeader, PlanManifest, PlanRecord, ProfileRecord,
-    RandomisedAddresses, Reproducibility, WorkerPaths, input_shapes, inspect_model, manifest_path,
+    RandomisedAddresses, Reproducibility, Weights, WorkerPaths, input_shapes, inspect_model, manifest_path,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -104,7 +105,7 @@ impl Worker {
     /// [`Error::Model`], [`Error::Shapes`], [`Error::Architectures`] before TensorRT is asked; [`Error::Parse`] with every node that it
     /// refuses; [`Error::Worker`] with its log; [`Error::WorkerDied`]; [`Error::File`].
     pub fn build(mut self, request: &BuildRequest, progress: &mut dyn FnMut(Event)) -> Result<BuildReport, Error> {
-        request.check_architectures()?;
+        request.check_architectures(self.paths.flavor)?;
         let model = inspect_model(&request.onnx)?;
         let inputs = input_shapes(&request.profile, &model.signature.inputs)?;
         let onnx = model.record()?;
@@ -116,16 +117,29 @@ impl Worker {
         let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::Model { path: model.path, reason: "its name is not UTF-8".to_owned() });
         };
-        let order = BuildOrder { onnx: name.to_owned(), architectures: request.architectures.clone(), inputs };
+        let external = match request.weights {
+            Weights::Stripped => model.external(),
+            Weights::Embedded | Weights::Streaming => Vec::new(),
+        };
+        let architectures = request.architectures.clone();
+        let order = BuildOrder { onnx: name.to_owned(), architectures, inputs, weights: request.weights, external };
         let built = self.run_build(&model.path, folder, &order, progress)?;
         let partial = folder.join(&built.partial);
         let header = PlanHeader::read(&partial)?;
         let mut wanted = request.architectures.clone();
         wanted.sort_unstable();
-        if header.architectures() != wanted || header.version != self.greeting.library.version {
+        if header.flavor != self.paths.flavor || header.architectures() != wanted || header.version != self.greeting.library.version {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
             return Err(Error::Plan { path: partial, reason });
         }
+        let refit = refit_map(&model, &built.refit)?;
+        let data_folder = match request.weights {
+            Weights::Stripped => {
+                let way = relative(&plansmith_files::canonicalize(folder)?, model.path.parent().unwrap_or(Path::new("/")));
+                Some(way.to_string_lossy().into_owned())
+            }
+            Weights::Embedded | Weights::Streaming => None,
+        };
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
@@ -145,6 +159,10 @@ impl Worker {
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
+            weights: request.weights,
+            refit,
+            data_folder,
+            layers: built.layers.clone(),
             onnx,
             source: request.source.clone(),
             host: self.greeting.gpu.clone().map_or(BuildHost::CpuAot, BuildHost::Gpu),

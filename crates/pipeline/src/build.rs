@@ -306,6 +306,7 @@ impl Run<'_> {
         let plan = self.folder.join(&stage.path);
         let onnx = self.folder.join("onnx").join(&export.file);
         let mut request = BuildRequest::new(onnx, &plan, stage.profile.clone(), vec![stage.architecture]);
+        request.weights = stage.weights;
         request.source = Some(self.engine_source());
         let report = Worker::spawn(&stage.paths)?.build(&request, &mut |event| progress(Event::Engine(event)))?;
         let beside = manifest_path(&plan);

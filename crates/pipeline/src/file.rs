@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use plansmith_engine::{Architecture, Flavor, Profile, Span};
+use plansmith_engine::{Architecture, Flavor, Profile, Span, Weights};
 use plansmith_files::Digest;
 use plansmith_lowering::{Dialect, Float, LogitsAt, Target};
 use plansmith_runtime::RuntimeKind;
@@ -118,6 +118,9 @@ pub struct EngineSpec {
     /// GPU architectures.
     #[serde(deserialize_with = "parsed_list")]
     pub architectures: Vec<Architecture>,
+    /// Where the weights go.
+    #[serde(default, deserialize_with = "parsed")]
+    pub weights: Weights,
     /// Shape profiles, by name.
     #[serde(deserialize_with = "unique_map")]
     pub profiles: IndexMap<String, ProfileSpec>,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::Audit;
-use plansmith_engine::{Architecture, Lookup, Profile, Worker, WorkerPaths};
+use plansmith_engine::{Architecture, Lookup, Profile, Weights, Worker, WorkerPaths};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -37,6 +37,8 @@ pub(crate) struct PlanStage {
     pub(crate) from: usize,
     pub(crate) architecture: Architecture,
     pub(crate) profile: Profile,
+    /// Where its weights go.
+    pub(crate) weights: Weights,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
@@ -158,12 +160,14 @@ fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<Expor
             hasher.field(exports[from].key.to_string().as_bytes());
             hasher.field(architecture.name().as_bytes());
             hasher.field(format!("{profile:?}").as_bytes());
+            hasher.field(engine.weights.name().as_bytes());
             // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
             for sha256 in [library.core.sha256, library.parser.sha256, worker] {
                 hasher.field(sha256.to_string().as_bytes());
             }
             let path = format!("{folder}/{}/{}.plan", architecture.name(), profile.name());
-            stages.push(PlanStage { from, architecture, profile, path, paths: paths.clone(), key: hasher.finish() });
+            let weights = engine.weights;
+            stages.push(PlanStage { from, architecture, profile, weights, path, paths: paths.clone(), key: hasher.finish() });
         }
     }
     Ok(stages)

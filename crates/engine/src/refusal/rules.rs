@@ -63,12 +63,18 @@ fn of_node(model: &ModelProto, node: &NodeProto, facts: &Facts<'_>) -> Option<(S
     match node.op_type() {
         operator if operators::is_missing(operator) => Some(("TensorRT has no such operator".to_owned(), remedy_for(operator))),
         "Attention" => attention(node, facts),
-        "RotaryEmbedding" if integer(node, "interleaved") == Some(1) => {
-            Some(("it rotates neighbours (interleaved = 1), at which TensorRT's compiler stops".to_owned(), Remedy::Dialect))
-        }
+        "RotaryEmbedding" if integer(node, "interleaved") == Some(1) && attends(model) => Some((
+            "it rotates neighbours (interleaved = 1) before Attention, at which TensorRT's compiler stops".to_owned(),
+            Remedy::Dialect,
+        )),
         "DequantizeLinear" => dequantize(node, facts),
         _ => None,
     }
+}
+
+/// Alone, a rotation of neighbours builds.
+fn attends(model: &ModelProto) -> bool {
+    model.graph.iter().flat_map(|graph| &graph.node).any(|node| is_standard(node.domain()) && node.op_type() == "Attention")
 }
 
 fn remedy_for(operator: &str) -> Remedy {
