@@ -293,6 +293,9 @@ pub(crate) struct Engine {
     /// graph's data files, which the plan then needs
     #[arg(long, default_value = "embedded", value_name = "WHERE")]
     pub(crate) weights: String,
+    /// What else a plan of the enterprise flavour is to be used with: ampere-plus or same-compute-capability, and version
+    #[arg(long, value_delimiter = ',', value_name = "WITH,...")]
+    pub(crate) compatible: Vec<String>,
     /// Build each plan twice and compare the bytes
     #[arg(long)]
     pub(crate) prove_reproducible: bool,

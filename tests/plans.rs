@@ -134,3 +134,40 @@ fn a_plan_without_manifest_is_its_header_and_what_is_no_plan_is_refused() {
     let run = plansmith(&["inspect", text(&plan)]).exits(2);
     assert!(run.stderr.contains("decode.json` is not readable") && run.stderr.contains("missing field"), "{}", run.stderr);
 }
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_bundle_ships_one_copy_of_the_weights_beside_a_plan_without() {
+    let folder = tempfile::tempdir().unwrap();
+    common::copy_files(&case("made_llama_head_dim"), &folder.path().join("model"));
+    let pipeline = folder.path().join("pipeline.yaml");
+    let lines = [
+        "name: tiny",
+        "source: { checkpoint: model }",
+        "export: [{ id: fp16, dtype: fp16, dialect: tensorrt }]",
+        "engines:",
+        "  - from: fp16",
+        "    architectures: [sm86]",
+        "    weights: stripped",
+        "    profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 32] } }",
+        "output: dist",
+    ];
+    std::fs::write(&pipeline, lines.join("\n")).unwrap();
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    let bundle = folder.path().join("dist");
+    plansmith(&["check", text(&bundle)]).exits(0);
+    let version = names(&bundle.join("engines")).remove(0);
+    let plan = bundle.join("engines").join(version).join("sm86/decode.plan");
+    let shown = plansmith(&["inspect", text(&plan)]).exits(0).stdout;
+    let data = names(&bundle.join("onnx")).into_iter().find(|name| name.ends_with(".safetensors")).unwrap();
+    assert!(shown.contains("weights are not in the plan") && shown.contains(&format!("../../../onnx/{data}")), "{shown}");
+
+    // Another copy of the weights, of which bundle and plan know nothing.
+    let data = bundle.join("onnx").join(data);
+    let mut bytes = std::fs::read(&data).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&data, bytes).unwrap();
+    plansmith(&["check", text(&bundle)]).exits(2);
+    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    assert!(error.contains("has the SHA-256"), "{error}");
+}

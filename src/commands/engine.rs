@@ -1,7 +1,8 @@
 //! `plansmith engine`.
 
 use plansmith_engine::{
-    Architecture, BuildRequest, Error, Event, Flavor, Lookup, Profile, Weights, Worker, WorkerPaths, check_profile_names, inspect_model,
+    Architecture, BuildRequest, Compatible, Error, Event, Flavor, Lookup, Profile, Weights, Worker, WorkerPaths, check_profile_names,
+    inspect_model,
 };
 use serde_json::json;
 
@@ -15,6 +16,7 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let profiles = args.profile.iter().map(|text| text.parse()).collect::<Result<Vec<Profile>, _>>()?;
     check_profile_names(&profiles)?;
     let weights: Weights = args.weights.parse()?;
+    let compatible = args.compatible.iter().map(|name| name.parse()).collect::<Result<Vec<Compatible>, _>>()?;
     // What TensorRT cannot take is told without it.
     inspect_model(&args.onnx)?;
     let paths = WorkerPaths::find(flavor, &lookup(&args.tools))?;
@@ -24,6 +26,7 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
             let plan = args.output.join(target.map_or(NATIVE, Architecture::name)).join(format!("{}.plan", profile.name()));
             let mut request = BuildRequest::new(&args.onnx, &plan, profile.clone(), target.iter().copied().collect());
             request.weights = weights;
+            request.compatible.clone_from(&compatible);
             request.prove_reproducible = args.prove_reproducible;
             output.note(format!("building {}", plan.display()));
             let report = Worker::spawn(&paths)?.build(&request, &mut |event| show(&event, output))?;

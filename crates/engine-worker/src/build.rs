@@ -6,12 +6,12 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use plansmith_engine::protocol::{BuildOrder, BuiltPlan, Failure};
-use plansmith_engine::{Architecture, BuilderSettings, Severity, TensorRecord, TensorShapes, Weights};
+use plansmith_engine::{Architecture, BuilderSettings, Compatible, Severity, TensorRecord, TensorShapes, Weights};
 use plansmith_files::Digest;
 #[cfg(not(feature = "enterprise"))]
 use trtx_sys::ComputeCapability;
 use trtx_sys::nvinfer1::{IBuilder, IBuilderConfig, INetworkDefinition, NetworkDefinitionCreationFlag};
-use trtx_sys::{BuilderFlag, Dims64, MemoryPoolType, OptProfileSelector};
+use trtx_sys::{BuilderFlag, Dims64, HardwareCompatibilityLevel, MemoryPoolType, OptProfileSelector};
 
 use crate::failure::{because, failed};
 use crate::libraries::{Libraries, owned};
@@ -68,6 +68,7 @@ pub(crate) fn build(
     let cache = network::cache_pairs(&network, &inputs, &outputs);
 
     configure(config.pin_mut(), &order.architectures)?;
+    widen(config.pin_mut(), &order.compatible);
     add_profile(builder.pin_mut(), config.pin_mut(), &inputs, &order.inputs, logger)?;
     // SAFETY: the monitor lives until after the build.
     unsafe { config.pin_mut().setProgressMonitor(monitor.pointer()) };
@@ -153,6 +154,21 @@ fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture
         }
     }
     Ok(())
+}
+
+/// Makes the plan one for more than this GPU and this version.
+fn widen(mut config: Pin<&mut IBuilderConfig>, compatible: &[Compatible]) {
+    for compatible in compatible {
+        let level = match compatible {
+            Compatible::AmperePlus => HardwareCompatibilityLevel::kAMPERE_PLUS,
+            Compatible::SameComputeCapability => HardwareCompatibilityLevel::kSAME_COMPUTE_CAPABILITY,
+            Compatible::Version => {
+                config.as_mut().setFlag(BuilderFlag::kVERSION_COMPATIBLE.into());
+                continue;
+            }
+        };
+        config.as_mut().setHardwareCompatibilityLevel(level.into());
+    }
 }
 
 /// Gives every input its shapes; the profile belongs to the builder.

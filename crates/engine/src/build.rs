@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Architecture, Error, Flavor, PlanManifest, Profile, SourceRecord, Weights};
+use crate::{Architecture, Compatible, Error, Flavor, PlanManifest, Profile, SourceRecord, Weights};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub struct BuildRequest {
     pub source: Option<SourceRecord>,
     /// Where its weights go.
     pub weights: Weights,
+    /// What else it is to be used with; for the enterprise flavour.
+    pub compatible: Vec<Compatible>,
     /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
@@ -34,6 +36,7 @@ impl BuildRequest {
             architectures,
             source: None,
             weights: Weights::Embedded,
+            compatible: Vec::new(),
             prove_reproducible: false,
         }
     }

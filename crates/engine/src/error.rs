@@ -106,6 +106,14 @@ pub enum Error {
     /// The enterprise flavour was given architectures.
     #[error("the enterprise flavour of TensorRT builds for the GPU of the machine that it runs on, and for no other")]
     ArchitecturesOfEnterprise,
+    /// A kind of compatibility that is none, or that cannot be had.
+    #[error("a plan cannot be made compatible in the way `{names}`: {reason}")]
+    Compatible {
+        /// As given.
+        names: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// A name that is no flavour.
     #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
     UnknownFlavor(String),

@@ -22,6 +22,7 @@
 mod architecture;
 mod build;
 mod check;
+mod compatible;
 mod error;
 mod flavor;
 mod header;
@@ -41,6 +42,7 @@ mod worker;
 pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
 pub use build::{BuildReport, BuildRequest};
 pub use check::{PlanCheck, check_plan, manifest_path};
+pub use compatible::Compatible;
 pub use error::{Error, NodeError};
 pub use flavor::Flavor;
 pub use header::{PlanHeader, PlanVersion};

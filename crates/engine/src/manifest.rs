@@ -6,7 +6,7 @@ use plansmith_files::Digest;
 use plansmith_tensor::{DType, TensorSignature};
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, RefitRecord, TensorShapes, Weights};
+use crate::{Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, RefitRecord, TensorShapes, Weights};
 
 /// A file by name, size and digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -245,6 +245,9 @@ pub struct PlanManifest {
     pub outputs: Vec<TensorRecord>,
     /// Cache inputs with the outputs that replace them.
     pub cache: Vec<CachePair>,
+    /// What else it may be used with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compatible: Vec<Compatible>,
     /// Where the weights are.
     #[serde(default, skip_serializing_if = "Weights::is_embedded")]
     pub weights: Weights,

@@ -14,7 +14,7 @@ use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Rep
 use crate::session::unexpected;
 use crate::weights::{refit_map, relative};
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, Error, FileRecord, PlanHeader, PlanManifest, PlanRecord, ProfileRecord,
+    Agreement, BuildHost, BuildReport, BuildRequest, Compatible, Error, FileRecord, PlanHeader, PlanManifest, PlanRecord, ProfileRecord,
     RandomisedAddresses, Reproducibility, Weights, WorkerPaths, input_shapes, inspect_model, manifest_path,
 };
 
@@ -106,6 +106,7 @@ impl Worker {
     /// refuses; [`Error::Worker`] with its log; [`Error::WorkerDied`]; [`Error::File`].
     pub fn build(mut self, request: &BuildRequest, progress: &mut dyn FnMut(Event)) -> Result<BuildReport, Error> {
         request.check_architectures(self.paths.flavor)?;
+        Compatible::check(&request.compatible, self.paths.flavor)?;
         let model = inspect_model(&request.onnx)?;
         let inputs = input_shapes(&request.profile, &model.signature.inputs)?;
         let onnx = model.record()?;
@@ -122,7 +123,14 @@ impl Worker {
             Weights::Embedded | Weights::Streaming => Vec::new(),
         };
         let architectures = request.architectures.clone();
-        let order = BuildOrder { onnx: name.to_owned(), architectures, inputs, weights: request.weights, external };
+        let order = BuildOrder {
+            onnx: name.to_owned(),
+            architectures,
+            inputs,
+            weights: request.weights,
+            compatible: request.compatible.clone(),
+            external,
+        };
         let built = self.run_build(&model.path, folder, &order, progress)?;
         let partial = folder.join(&built.partial);
         let header = PlanHeader::read(&partial)?;
@@ -159,6 +167,7 @@ impl Worker {
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
+            compatible: request.compatible.clone(),
             weights: request.weights,
             refit,
             data_folder,

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::NotExecuted;
 use crate::{
-    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LayerSummary, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses,
-    RefitWeight, TensorRecord, TensorShapes, Weights,
+    Architecture, BuilderSettings, CachePair, Compatible, Flavor, Gpu, LayerSummary, LibraryRecord, NodeError, PlanManifest,
+    RandomisedAddresses, RefitWeight, TensorRecord, TensorShapes, Weights,
 };
 
 /// From client to worker.
@@ -138,6 +138,8 @@ pub struct BuildOrder {
     pub inputs: Vec<TensorShapes>,
     /// Where the weights go.
     pub weights: Weights,
+    /// What else the plan is to be used with.
+    pub compatible: Vec<Compatible>,
     /// Initialisers of the graph that lie in data files: what a stripped plan may lack.
     pub external: Vec<String>,
 }
