@@ -62,7 +62,7 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
-    /// Seeds every fault and counts those that verify finds; writes docs/mutants.md
+    /// Seeds every fault and counts those that verify finds; writes docs/verify.md
     Mutants {
         /// What executes graphs: rten or ort
         #[arg(long, default_value = "rten")]

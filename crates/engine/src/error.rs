@@ -2,11 +2,12 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Architecture;
 use crate::refusal::{Refusal, advice, grouped};
+use crate::{Architecture, Unsupported};
 
 /// What TensorRT's parser says about one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,6 +41,13 @@ impl fmt::Display for NodeError {
         }
         write!(f, "{} [{}; {}]", self.message, self.code, self.position)
     }
+}
+
+/// What to export instead, and whom to leave out.
+fn leaving_out(reasons: &[Unsupported]) -> String {
+    let mut out: Vec<_> = reasons.iter().map(|reason| reason.architecture).collect();
+    out.dedup();
+    format!("export with `--dtype fp16`, or leave {} out", named(&out))
 }
 
 fn listed<T: fmt::Display>(lines: &[T]) -> String {
@@ -114,6 +122,9 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// Element types that an architecture does not take.
+    #[error("this graph cannot run on every architecture that was named:{}", listed(.0))]
+    Unsupported(Vec<Unsupported>),
     /// A name that is no flavour.
     #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
     UnknownFlavor(String),
@@ -127,7 +138,7 @@ pub enum Error {
     },
     /// A graph with nodes that TensorRT does not take.
     #[error("TensorRT cannot take `{}`{}: {} of its nodes{}", path.display(), made_by(.producer), nodes.len(), listed(&grouped(.nodes)))]
-    Unsupported {
+    Refused {
         /// The ONNX file.
         path: PathBuf,
         /// Who made it, as it says itself.
@@ -233,6 +244,20 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// The worker took too long.
+    #[error("the TensorRT worker was stopped while {doing}: it took longer than {} s", limit.as_secs_f64())]
+    TimedOut {
+        /// What it was asked to do.
+        doing: String,
+        /// The longest time that was allowed.
+        limit: Duration,
+    },
+    /// Somebody stopped the work.
+    #[error("stopped while {doing}")]
+    Cancelled {
+        /// What was being done.
+        doing: String,
+    },
     /// What came over the worker's descriptor is not a message.
     #[error("the TensorRT worker's answer is not understood: {0}")]
     Protocol(String),
@@ -272,6 +297,8 @@ impl Error {
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
+            Self::Unsupported(reasons) => Some(leaving_out(reasons)),
+            Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }
@@ -284,7 +311,7 @@ impl Error {
             }
             Self::Refit { .. } => Some("build with `--weights embedded`".to_owned()),
             Self::Data { .. } => Some("put the very file that the plan was built from beside the plan, or build the plan again".to_owned()),
-            Self::Unsupported { nodes, .. } => advice(nodes),
+            Self::Refused { nodes, .. } => advice(nodes),
             Self::Unread { .. } => Some(
                 "`plansmith export CHECKPOINT -o DIR --dialect tensorrt` reads every input that carries meaning; in a graph of your own, \
                  remove the input or use it"

@@ -29,6 +29,11 @@ impl Flavor {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Rtx, Self::Enterprise];
 
+    /// Whether the machine that builds a plan has no part in its bytes: no GPU is asked.
+    pub fn builds_anywhere(self) -> bool {
+        self == Self::Rtx
+    }
+
     /// As NVIDIA calls it.
     pub fn title(self) -> &'static str {
         match self {

@@ -11,7 +11,7 @@ use plansmith_onnx::{ExternalData, Links, ModelProto};
 use plansmith_tensor::Signature;
 
 use crate::refusal::{made_by, refusals, unread_inputs};
-use crate::{Error, FileRecord, OnnxRecord, Place};
+use crate::{Error, FileRecord, GraphTypes, ModelLengths, OnnxRecord, Place};
 
 /// An ONNX file that is fit to be given to a parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,13 +24,19 @@ pub struct ModelFacts {
     pub places: BTreeMap<String, Place>,
     /// Names of the files with its external data, beside it.
     pub data: Vec<String>,
+    /// How long a sequence it is made for.
+    pub lengths: ModelLengths,
+    /// Bytes of its initialisers.
+    pub weight_bytes: u64,
+    /// Its element types.
+    pub types: GraphTypes,
 }
 
 /// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
 ///
 /// # Errors
 /// [`Error::Model`]: the file is empty, has no output, or is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::data_files`].
-/// [`Error::Unsupported`]: nodes that TensorRT does not take. [`Error::Unread`]: inputs that it would drop.
+/// [`Error::Refused`]: nodes that TensorRT does not take. [`Error::Unread`]: inputs that it would drop.
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let path = plansmith_files::canonicalize(path)?;
@@ -50,7 +56,7 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     }
     let nodes = refusals(&model);
     if !nodes.is_empty() {
-        return Err(Error::Unsupported { path, producer: made_by(&model), nodes });
+        return Err(Error::Refused { path, producer: made_by(&model), nodes });
     }
     let inputs = unread_inputs(&model);
     if !inputs.is_empty() {
@@ -62,7 +68,21 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         plansmith_onnx::Error::File(error) => Error::File(error),
         other => refuse(other.to_string()),
     })?;
-    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path })
+    let (lengths, types) = (ModelLengths::of(&model), GraphTypes::of(&model));
+    let weight_bytes = model.graph.iter().flat_map(|graph| &graph.initializer).filter_map(bytes_of).sum();
+    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path, lengths, weight_bytes, types })
+}
+
+/// Bytes of a tensor's data; `None` where they are neither in a file nor given raw, and the type is one of those that we do not know.
+fn bytes_of(tensor: &TensorProto) -> Option<u64> {
+    if let Ok(Some(ExternalData { length: Some(length), .. })) = ExternalData::of(tensor) {
+        return Some(length);
+    }
+    if let Some(raw) = &tensor.raw_data {
+        return Some(raw.len() as u64);
+    }
+    let shape = tensor.dims.iter().map(|&dim| u64::try_from(dim)).collect::<Result<Vec<_>, _>>().ok()?;
+    plansmith_onnx::dtype(tensor.data_type())?.tensor_bytes(&shape)
 }
 
 /// Initialisers whose bytes are where somebody else can read them.
