@@ -528,6 +528,8 @@ fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
         profiles_as: stage.profiles_as,
         architectures: stage.parts.architectures.clone(),
         source: Some(source),
+        weights: stage.weights,
+        compatible: Vec::new(),
         prove_reproducible: false,
     };
     Job { paths: stage.paths.clone(), request }
