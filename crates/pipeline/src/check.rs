@@ -1,4 +1,4 @@
-//! Checking a bundle offline: every file against the manifest, and the manifest against itself.
+//! Checking a bundle offline: every file against the manifest, the manifest against itself, and what clients read against each other.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::Error;
+use crate::clients::check_clients;
 use crate::manifest::{Manifest, files_below};
 
 /// A bundle that is whole.
@@ -56,6 +57,7 @@ pub fn check_bundle(folder: &Path, digest: Option<Digest>) -> Result<Checked, Er
     // Collected in order, so that the file named is the first by path whichever was read first.
     let sizes: Vec<Result<u64, Error>> = found.par_iter().map(check).collect();
     let bytes = sizes.into_iter().sum::<Result<u64, Error>>()?;
+    check_clients(folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
     let (verdict, not_executed) = (manifest.verdict.verdict, manifest.verdict.not_executed);
     Ok(Checked { manifest_sha256, files: found.len(), bytes, verdict, not_executed })
 }

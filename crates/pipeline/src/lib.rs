@@ -5,6 +5,7 @@ mod bisect;
 mod build;
 mod candidates;
 mod check;
+mod clients;
 mod error;
 mod file;
 mod foreign;
@@ -22,8 +23,10 @@ pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, buil
 pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, plan};
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Checked, check_bundle};
+pub use clients::{Sidecars, Variant, sidecars};
 pub use error::Error;
 pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec};
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
+pub use stages::companions;
 pub use text::Text;
