@@ -1,9 +1,17 @@
 //! The command line: flags only. What they do is in `commands/`.
 
+mod bundle;
+mod fetch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use plansmith_engine::{ArchitecturesAs, ProfilesAs};
+use plansmith_verify::CheckName;
+
+pub(crate) use self::bundle::{Check, Sign};
+pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
 #[derive(Debug, Parser)]
@@ -38,12 +46,13 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 pub(crate) enum Verb {
     /// Run every stage of a pipeline file, into a bundle
     Build(Build),
     /// Say what a checkpoint, GGUF, ONNX graph or plan is, from its header
     Inspect(Inspect),
+    /// Get a checkpoint from a Hugging Face hub, pinned by commit
+    Fetch(Fetch),
     /// Make a safetensors checkpoint from a GGUF
     Import(Import),
     /// Write an ONNX graph of a checkpoint
@@ -62,6 +71,8 @@ pub(crate) enum Verb {
     Bench(Bench),
     /// Check every file of a bundle against its manifest
     Check(Check),
+    /// Sign a bundle, or make a key to sign with
+    Sign(Sign),
     /// Say which runtimes, libraries and GPUs are usable here, and why others are not
     Doctor(Doctor),
     /// Say which model families are supported
@@ -109,6 +120,8 @@ pub(crate) struct Build {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) farm: FarmFlags,
     #[command(flatten)]
     pub(crate) tools: Tools,
 }
@@ -204,6 +217,7 @@ pub(crate) enum LogitsFlag {
 pub(crate) enum LayoutFlag {
     Plain,
     Clients,
+    Triton,
 }
 
 #[derive(Debug, Args)]
@@ -232,7 +246,8 @@ pub(crate) struct Export {
     /// How the KV cache grows
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
-    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/
+    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/;
+    /// triton: a model repository for Triton Inference Server
     #[arg(long, default_value = "plain")]
     pub(crate) layout: LayoutFlag,
     /// Which positions get logits
@@ -280,31 +295,67 @@ pub(crate) struct Tools {
     pub(crate) worker: Option<PathBuf>,
 }
 
+/// How many plans are built at a time, how, and where they are kept.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FarmFlags {
+    /// The folder that plans are kept in by content; several machines may share it [default: $PLANSMITH_PLAN_CACHE, else in the cache folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Keep plans nowhere but where they are written
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Workers at a time [default: half of the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Memory for all workers together, as 8G or 800M [default: half of this machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Seconds that one plan may take
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: Option<u64>,
+}
+
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
-      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048")]
+      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048
+  plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 --arch-as one-plan --profile chat
+  plansmith engine model_fp16.onnx --arch sm75,sm120 --profile chat --profile batch --dry-run")]
 pub(crate) struct Engine {
     /// The ONNX graph
     pub(crate) onnx: PathBuf,
     /// The folder to write plans into
-    #[arg(short, long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    pub(crate) output: Option<PathBuf>,
     /// rtx or enterprise
     #[arg(long, default_value = "rtx")]
     pub(crate) flavor: String,
-    /// GPU architectures, one plan each
+    /// GPU architectures
     #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
     pub(crate) arch: Vec<String>,
-    /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max
+    /// plan-each (a plan for each architecture) or one-plan
+    #[arg(long, default_value = "plan-each", value_name = "HOW")]
+    pub(crate) arch_as: ArchitecturesAs,
+    /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max; or a preset: chat, batch, long-prompt; repeatable
     #[arg(long, required = true)]
     pub(crate) profile: Vec<String>,
+    /// How several profiles become plans: plan-each, one-plan (with all profiles) or one-dynamic (one profile that covers all)
+    #[arg(long, default_value = "plan-each", value_name = "HOW")]
+    pub(crate) profiles_as: ProfilesAs,
+    /// Say what would be built and how large it would be; build nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Build each plan anew, cached or not
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Build each plan twice and compare the bytes
     #[arg(long)]
     pub(crate) prove_reproducible: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) farm: FarmFlags,
     #[command(flatten)]
     pub(crate) tools: Tools,
 }
@@ -337,6 +388,9 @@ pub(crate) struct Verify {
     /// Feed rows without padding only, for graphs that are never fed others
     #[arg(long)]
     pub(crate) unpadded: bool,
+    /// Leave a check out, for graphs that are never used so: chunked, batch…; repeatable. The verdict names it as skipped
+    #[arg(long, value_name = "CHECK")]
+    pub(crate) without: Vec<CheckName>,
     /// Logits computed elsewhere
     #[arg(long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,
@@ -455,20 +509,6 @@ pub(crate) struct Bench {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  plansmith check dist/smollm2-135m --digest 3f5a…")]
-pub(crate) struct Check {
-    /// The bundle
-    pub(crate) bundle: PathBuf,
-    /// The manifest's digest as it must be
-    #[arg(long, value_name = "HEX")]
-    pub(crate) digest: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
   plansmith doctor --json")]
 pub(crate) struct Doctor {
     /// Print JSON
@@ -501,4 +541,34 @@ fn limit(text: &str) -> Result<f64, String> {
 fn share(text: &str) -> Result<f64, String> {
     let number = limit(text)?;
     if number <= 1.0 { Ok(number) } else { Err("needs a share from 0 to 1".to_owned()) }
+}
+
+/// Bytes, as `8G`, `800M` or a plain number; units are powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.strip_suffix(['G', 'M', 'K']) {
+        Some(digits) => (
+            digits,
+            if text.ends_with('G') {
+                30
+            } else if text.ends_with('M') {
+                20
+            } else {
+                10
+            },
+        ),
+        None => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| "needs a number of bytes, or one with K, M or G".to_owned())?;
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(|| "is no size".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!([size("8G"), size("800M"), size("12K"), size("7")], [Ok(8 << 30), Ok(800 << 20), Ok(12 << 10), Ok(7)]);
+        assert!(size("8GB").is_err() && size("0").is_err() && size("").is_err() && size("99999999999G").is_err());
+    }
 }

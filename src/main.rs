@@ -1,10 +1,12 @@
 //! `plansmith`: the command.
 //!
-//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes.
+//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes,
+//! `interrupt` Ctrl-C.
 
 mod args;
 mod commands;
 mod exit;
+mod interrupt;
 mod model;
 mod output;
 mod stamp;
@@ -40,6 +42,7 @@ fn main() -> ExitCode {
 fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
     match verb {
         Verb::Inspect(args) => commands::inspect::run(&args, output),
+        Verb::Fetch(args) => commands::fetch::run(&args, output),
         Verb::Import(args) => commands::import::run(&args, output),
         Verb::Export(args) => commands::export::run(&args, output),
         Verb::Engine(args) => commands::engine::run(&args, output),
@@ -50,6 +53,7 @@ fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
         Verb::Bench(args) => commands::bench::run(&args, output),
         Verb::Build(args) => commands::build::run(&args, output),
         Verb::Check(args) => commands::check::run(&args, output),
+        Verb::Sign(args) => commands::sign::run(&args, output),
         Verb::Doctor(args) => commands::doctor::run(&args, output),
         Verb::Families(args) => commands::families::run(&args, output),
         Verb::Completions { shell } => commands::generate::completions(shell, output),

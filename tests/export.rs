@@ -133,6 +133,7 @@ fn onnx_checker_and_strict_shape_inference_accept_every_form() {
             &["--dtype", "fp16"],
             &["--dtype", "fp16", "--opset", "21", "--logits", "last"],
             &["--compute", "fp32", "--dialect", "tensorrt"],
+            &["--dialect", "onnxruntime"],
         ]
         .into_iter()
         .enumerate()

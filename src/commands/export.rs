@@ -1,7 +1,7 @@
 //! `plansmith export`.
 
 use plansmith_lowering::{Dialect, Exported, Float, LogitsAt, Placement, Source, Target, WeightsMode, export, lower};
-use plansmith_pipeline::{Variant, audit_source, companions, sidecars};
+use plansmith_pipeline::{Variant, audit_source, companions, sidecars, triton_config};
 
 use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutFlag, LogitsFlag, StorageFlag, WeightsFlag};
 use crate::exit::{Failure, Outcome};
@@ -30,15 +30,23 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
     let folder = match args.layout {
         LayoutFlag::Plain => args.output.clone(),
         LayoutFlag::Clients => args.output.join("onnx"),
+        LayoutFlag::Triton => args.output.join(served_name(args)).join("1/model.onnx"),
     };
+    let name = (args.layout == LayoutFlag::Triton).then_some("model.onnx");
     let bar = output.bytes_bar("converting", 0);
-    let exported = export(&source, &target, mode, &folder, None, stamp::LONG, &|done| {
+    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| {
         bar.set_length(bar.length().unwrap_or(0).max(done));
         bar.set_position(done);
     })?;
     bar.finish_and_clear();
-    if args.layout == LayoutFlag::Clients {
-        write_sidecars(&source, &exported, args, output)?;
+    match args.layout {
+        LayoutFlag::Plain => {}
+        LayoutFlag::Clients => write_sidecars(&source, &exported, args, output)?,
+        LayoutFlag::Triton => {
+            let model = plansmith_onnx::load(&exported.graph)?;
+            let text = triton_config(&served_name(args), &exported.graph, &model)?;
+            plansmith_files::write_atomic(&args.output.join(served_name(args)).join("config.pbtxt"), text.as_bytes())?;
+        }
     }
     if args.json {
         output.json(&exported)?;
@@ -46,6 +54,14 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
         report(&exported, output)?;
     }
     Ok(Outcome::Done)
+}
+
+/// What Triton serves the model as: the checkpoint folder's name, in the characters that a URL takes.
+fn served_name(args: &Export) -> String {
+    let folder = plansmith_files::canonicalize(&args.checkpoint).unwrap_or_else(|_| args.checkpoint.clone());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    name.chars().map(plain).collect()
 }
 
 /// The files of clients, at the root of the output.

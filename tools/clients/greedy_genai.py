@@ -27,9 +27,6 @@ for case in cases:
     ids = [int(token) for token in tokenizer.encode(case["prompt"])]
     assert ids == case["ids"], (ids, case["ids"])
     single.append(generate([ids])[0])
-# Its tokenizer pads on the right whatever the configuration says; its generator takes both.
+# Its tokenizer pads on the right, whatever tokenizer_config.json says, and its generator finds the padding there.
 padded = tokenizer.encode_batch([case["prompt"] for case in cases]).as_numpy().tolist()
-pad = padded[1][-1]
-longest = max(len(case["ids"]) for case in cases)
-left = [[pad] * (longest - len(case["ids"])) + case["ids"] for case in cases]
-print(json.dumps({"single": single, "batch": generate(left), "batch_right": generate(padded), "pad": pad}))
+print(json.dumps({"single": single, "batch": generate(padded), "pad": padded[1][-1]}))

@@ -55,7 +55,10 @@ impl Clients {
             variables.push(("PLANSMITH_GENAI_PYTHON".into(), genai.into()));
             variables.push(("PLANSMITH_OPTIMUM_PYTHON".into(), optimum.into()));
         }
-        variables.extend(self.modules.iter().map(|folder| ("PLANSMITH_NODE_MODULES".into(), folder.into())));
+        if let Some(folder) = &self.modules {
+            variables.push(("PLANSMITH_NODE_MODULES".into(), folder.into()));
+            variables.push(("PLANSMITH_NODE".into(), "node".into()));
+        }
         variables
     }
 }

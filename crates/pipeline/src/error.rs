@@ -65,6 +65,9 @@ pub enum Error {
     /// A golden, prompts or a check.
     #[error(transparent)]
     Verify(#[from] plansmith_verify::Error),
+    /// The provenance, its signature or a key.
+    #[error(transparent)]
+    Attest(#[from] plansmith_attest::Error),
     /// A bundle's manifest cannot be read, or was changed.
     #[error("`{}` {problem}", path.display())]
     Manifest {
@@ -121,6 +124,7 @@ impl Error {
         match self {
             Error::Yaml { hint, .. } | Error::Invalid { hint, .. } => hint.clone(),
             Error::Override { .. } => Some("paths are as in the file, with dots and indices: --set export.0.dtype=bf16".into()),
+            Error::Attest(error) => error.hint(),
             Error::Engine(error) => error.hint(),
             Error::Checkpoint(error) => error.hint(),
             Error::Lowering(error) => error.hint(),

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::Audit;
-use plansmith_engine::{Architecture, Lookup, Profile, Worker, WorkerPaths};
+use plansmith_checkpoint::{Audit, commit_of_folder};
+use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -14,7 +14,7 @@ use plansmith_verify::Prompts;
 
 use crate::Error;
 use crate::clients::CLIENTS_VERSION;
-use crate::file::{EngineSpec, PipelineFile, relative_to};
+use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
 #[derive(Debug)]
@@ -36,8 +36,8 @@ pub(crate) struct ExportStage {
 pub(crate) struct PlanStage {
     /// Index of the export that it is built from.
     pub(crate) from: usize,
-    pub(crate) architecture: Architecture,
-    pub(crate) profile: Profile,
+    pub(crate) parts: PlanParts,
+    pub(crate) profiles_as: ProfilesAs,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
@@ -61,7 +61,7 @@ impl ExportStage {
 
 impl PlanStage {
     pub(crate) fn name(&self, exports: &[ExportStage]) -> String {
-        format!("engine:{}:{}:{}", exports[self.from].id, self.architecture.name(), self.profile.name())
+        format!("engine:{}:{}:{}", exports[self.from].id, self.parts.target(), self.parts.name())
     }
 }
 
@@ -81,9 +81,14 @@ pub(crate) struct Inputs<'a> {
 impl Stages {
     pub(crate) fn of(inputs: &Inputs<'_>) -> Result<Self, Error> {
         let mut exports = exports(inputs)?;
-        let mut plans = Vec::new();
+        let mut plans: Vec<PlanStage> = Vec::new();
         for engine in &inputs.pipeline.engines {
-            plans.extend(plan_stages(inputs, engine, &mut exports)?);
+            let more = plan_stages(inputs, engine, &mut exports, &plans)?;
+            plans.extend(more);
+        }
+        if let Some(twice) = first_duplicate(plans.iter().map(|plan| plan.path.as_str())) {
+            let problem = format!("ask for `{twice}` twice");
+            return Err(Error::Invalid { path: inputs.path.to_owned(), key: "engines".into(), problem, hint: None });
         }
         let verify = verify_key(inputs, &exports, &plans)?;
         let mut hasher = Hasher::default();
@@ -142,7 +147,12 @@ fn export_key(inputs: &Inputs<'_>, lowered: &Lowered) -> Result<Digest, Error> {
     Ok(hasher.finish())
 }
 
-fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<ExportStage>) -> Result<Vec<PlanStage>, Error> {
+fn plan_stages(
+    inputs: &Inputs<'_>,
+    engine: &EngineSpec,
+    exports: &mut Vec<ExportStage>,
+    earlier: &[PlanStage],
+) -> Result<Vec<PlanStage>, Error> {
     let missing =
         || Error::Invalid { path: inputs.path.to_owned(), key: "engines.from".into(), problem: "names no export".into(), hint: None };
     let named = exports.iter().position(|export| export.id == engine.from).ok_or_else(missing)?;
@@ -151,24 +161,39 @@ fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<Expor
     let library = Worker::spawn(&paths)?.greeting().library.clone();
     let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
-    let mut stages = Vec::new();
-    for &architecture in &engine.architectures {
-        for (name, profile) in &engine.profiles {
-            let profile = profile.profile(name)?;
-            let mut hasher = Hasher::default();
-            hasher.field(b"engine");
-            hasher.field(exports[from].key.to_string().as_bytes());
-            hasher.field(architecture.name().as_bytes());
-            hasher.field(format!("{profile:?}").as_bytes());
-            // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
-            for sha256 in [library.core.sha256, library.parser.sha256, worker] {
-                hasher.field(sha256.to_string().as_bytes());
-            }
-            let path = format!("{folder}/{}/{}.plan", architecture.name(), profile.name());
-            stages.push(PlanStage { from, architecture, profile, path, paths: paths.clone(), key: hasher.finish() });
+    let lengths = lengths(inputs.source);
+    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
+    let plans = spread(&engine.architectures, engine.architectures_as, &profiles, engine.profiles_as)?;
+    let stage = |parts: PlanParts| {
+        let mut hasher = Hasher::default();
+        hasher.field(b"engine");
+        hasher.field(exports[from].key.to_string().as_bytes());
+        hasher.field(format!("{parts:?}").as_bytes());
+        // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
+        for sha256 in [library.core.sha256, library.parser.sha256, worker] {
+            hasher.field(sha256.to_string().as_bytes());
         }
+        // Plans of one folder serve one cache, so they are of one graph; the first graph has the plain name.
+        let plain = format!("{folder}/{}", parts.target());
+        let taken = earlier.iter().any(|plan| plan.from != from && folder_of(&plan.path) == plain);
+        let place = if taken { format!("{plain}-{}", engine.from) } else { plain };
+        let path = format!("{place}/{}.plan", parts.name());
+        PlanStage { from, parts, profiles_as: engine.profiles_as, path, paths: paths.clone(), key: hasher.finish() }
+    };
+    Ok(plans.into_iter().map(stage).collect())
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// As the metadata of every graph of `source` will say.
+fn lengths(source: &Source) -> ModelLengths {
+    ModelLengths {
+        max_length: source.loaded.max_length,
+        max_positions: Some(source.loaded.spec.max_positions),
+        switch_length: source.loaded.spec.switch_length(),
     }
-    Ok(stages)
 }
 
 /// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.
@@ -227,11 +252,7 @@ pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, 
         }
     }
     let Some(revision) = &pipeline.source.revision else { return Ok(()) };
-    // A hub's cache names the folder of a snapshot by its revision.
-    let resolved = plansmith_files::canonicalize(folder)?;
-    let found = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_snapshot = resolved.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
-    if is_snapshot && found != revision.0 {
+    if let Some(found) = commit_of_folder(folder).filter(|found| *found != revision.0) {
         return Err(Error::Pin {
             path: folder.to_owned(),
             problem: format!("is revision {found}; {} pins {}", path.display(), revision.0),

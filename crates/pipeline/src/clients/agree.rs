@@ -150,7 +150,7 @@ impl Files<'_> {
 }
 
 /// Element type and dimensions, `None` where symbolic.
-fn tensor(value: &ValueInfoProto) -> Option<(DType, Vec<Option<u64>>)> {
+pub(super) fn tensor(value: &ValueInfoProto) -> Option<(DType, Vec<Option<u64>>)> {
     let Some(type_proto::Value::TensorType(tensor)) = value.r#type.as_ref()?.value.as_ref() else { return None };
     let number = |value: &Option<dimension::Value>| match value {
         Some(dimension::Value::DimValue(number)) => u64::try_from(*number).ok(),

@@ -5,6 +5,7 @@ mod edit;
 mod genai;
 mod tokenizer;
 mod tokens;
+mod triton;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +17,7 @@ pub(crate) use agree::check_clients;
 use edit::edited;
 use genai::{GENAI_NAME, genai_config, inexpressible};
 use tokens::{Roles, context_length};
+pub use triton::triton_config;
 
 use crate::Error;
 
