@@ -56,18 +56,18 @@ fn a_bundle_says_to_every_client_what_it_needs() {
         tokenizer,
         json!({
             "tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": max_positions, "additional_special_tokens": ["t3"],
-            "padding_side": "left", "eos_token": "<end>", "pad_token": "<end>", "bos_token": tokenizer["bos_token"],
+            "padding_side": "left", "eos_token": "<end>", "pad_token": "t0", "bos_token": "t1",
             "model_input_names": ["input_ids", "attention_mask"], "chat_template": "{{ messages[0].content }}",
         })
     );
     let genai = json(&bundle.join("genai_config.json"));
-    assert_eq!((&genai["model"]["eos_token_id"], &genai["model"]["pad_token_id"]), (&json!([255, 7]), &json!(255)));
+    assert_eq!((&genai["model"]["eos_token_id"], &genai["model"]["pad_token_id"]), (&json!([255, 7]), &json!(0)));
     assert_eq!((&genai["model"]["context_length"], &genai["search"]["temperature"]), (&max_positions, &json!(0.6)));
     assert_eq!(genai["model"]["decoder"]["filename"], "onnx/model.onnx");
     let config = json(&bundle.join("config.json"));
     assert_eq!(config["transformers.js_config"], json!({ "dtype": "fp32", "kv_cache_dtype": { "fp16": "float16" } }));
     let generation = json(&bundle.join("generation_config.json"));
-    assert_eq!((&generation["eos_token_id"], &generation["pad_token_id"]), (&json!([255, 7]), &json!(255)));
+    assert_eq!((&generation["eos_token_id"], &generation["pad_token_id"]), (&json!([255, 7]), &json!(0)));
 }
 
 /// Replaces a file and its line of the manifest, so that only what the files say of each other can find it.
@@ -121,13 +121,13 @@ const KINDS: [(&str, bool); 14] = [
     ("made_gemma2_caps", true),
     ("made_gemma3_text_two_ropes", true),
     ("made_phi3_longrope", true),
-    ("made_gpt_neox_rotary_pct", true),
+    ("phi3_partial_rotary", true),
     ("made_cohere2_layers", true),
     ("made_olmo2_qk_norm", true),
     ("made_llama_one_kv_head", true),
     ("made_bloom_six_heads", false),
     ("made_granite_swa_sinks", false),
-    ("made_mpt_clip", false),
+    ("made_gpt_neox_rotary_pct", false),
 ];
 
 #[test]
