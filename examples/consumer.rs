@@ -24,7 +24,8 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let config: Value = serde_json::from_reader(std::fs::File::open(bundle.join("genai_config.json"))?)?;
     let decoder = &config["model"]["decoder"];
     let number = |key: &str| decoder[key].as_u64().unwrap_or_default() as usize;
-    let empty = || Tensor::<f32>::new(session.allocator(), [1, number("num_key_value_heads"), 0, number("head_size")]).map(Tensor::into_dyn);
+    let empty =
+        || Tensor::<f32>::new(session.allocator(), [1, number("num_key_value_heads"), 0, number("head_size")]).map(Tensor::into_dyn);
     let mut cache = Vec::new();
     for layer in 0..number("num_hidden_layers") {
         for part in ["key", "value"] {

@@ -184,7 +184,10 @@ fn says_the_same(program: &str, script: &str, folder: &Path) {
 fn genai_says_what_transformers_says() {
     let bundle = demo();
     let genai = json(&bundle.join("genai_config.json"));
-    assert_eq!((&genai["search"]["past_present_share_buffer"], &genai["model"]["decoder"]["filename"]), (&json!(true), &json!("onnx/model_ort.onnx")));
+    assert_eq!(
+        (&genai["search"]["past_present_share_buffer"], &genai["model"]["decoder"]["filename"]),
+        (&json!(true), &json!("onnx/model_ort.onnx"))
+    );
     says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &bundle);
 }
 
@@ -260,4 +263,20 @@ fn the_rust_example_prints_the_sentence() {
         run(Command::new(env!("CARGO")).args(["build", "--example", "consumer"]).current_dir(env!("CARGO_MANIFEST_DIR"))).exits(0);
     }
     prints_the_sentence(&mut Command::new(example));
+}
+
+#[test]
+#[ignore = "needs the Python clients: run by cargo xtask test"]
+fn polygraphy_and_onnxslim_read_both_dialects() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut graphs = Vec::new();
+    for dialect in ["portable", "onnxruntime"] {
+        let out = folder.path().join(dialect);
+        plansmith(&["export", text(&case("llama3_rope")), "-o", text(&out), "--dialect", dialect]).exits(0);
+        graphs.push(out.join("model.onnx"));
+    }
+    let python = std::env::var_os("PLANSMITH_GRAPH_TOOLS_PYTHON").expect("cargo xtask test sets PLANSMITH_GRAPH_TOOLS_PYTHON");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/clients/inspect_graphs.py");
+    let read = run(Command::new(python).arg(script).args(&graphs)).exits(0);
+    assert_eq!(read.stdout.lines().count(), graphs.len(), "{}", read.stdout);
 }

@@ -15,10 +15,17 @@ use crate::setup::Setup;
 /// What is there of them.
 #[derive(Debug, Default)]
 pub(crate) struct Clients {
-    /// Pythons that can import onnxruntime-genai, and optimum-onnx.
-    pythons: Option<(PathBuf, PathBuf)>,
+    pythons: Option<Pythons>,
     /// The folder `node_modules` that holds transformers.js.
     modules: Option<PathBuf>,
+}
+
+/// Interpreters, each with the packages that it is named after.
+#[derive(Debug)]
+struct Pythons {
+    genai: PathBuf,
+    optimum: PathBuf,
+    graph_tools: PathBuf,
 }
 
 impl Clients {
@@ -27,7 +34,7 @@ impl Clients {
         let mut clients = Self::default();
         match pythons() {
             Ok(pythons) => clients.pythons = Some(pythons),
-            Err(error) if allow_missing => setup.leave_out("onnxruntime-genai and Optimum", &error),
+            Err(error) if allow_missing => setup.leave_out("onnxruntime-genai, Optimum, polygraphy and onnxslim", &error),
             Err(error) => return Err(error),
         }
         match modules() {
@@ -51,9 +58,10 @@ impl Clients {
     /// The variables by which tests find them.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let mut variables = Vec::new();
-        if let Some((genai, optimum)) = &self.pythons {
+        if let Some(Pythons { genai, optimum, graph_tools }) = &self.pythons {
             variables.push(("PLANSMITH_GENAI_PYTHON".into(), genai.into()));
             variables.push(("PLANSMITH_OPTIMUM_PYTHON".into(), optimum.into()));
+            variables.push(("PLANSMITH_GRAPH_TOOLS_PYTHON".into(), graph_tools.into()));
         }
         if let Some(folder) = &self.modules {
             variables.push(("PLANSMITH_NODE_MODULES".into(), folder.into()));
@@ -63,14 +71,21 @@ impl Clients {
     }
 }
 
-/// optimum-onnx needs an older transformers than the other peers, and torch and much else of theirs: its folder goes before theirs.
-fn pythons() -> Result<(PathBuf, PathBuf), Error> {
+/// optimum-onnx needs an older transformers than the other peers, and torch and much else of theirs; polygraphy and onnxslim need onnx.
+fn pythons() -> Result<Pythons, Error> {
     let peers = Peers::get()?;
+    let optimum = over(&peers, "optimum-1", "tools/peers/optimum.txt", "import optimum.onnxruntime")?;
+    let graph_tools = over(&peers, "graph-tools-1", "tools/clients/graph_tools.txt", "import polygraphy, onnxslim")?;
+    Ok(Pythons { genai: peers.python().to_owned(), optimum, graph_tools })
+}
+
+/// A Python that finds the packages of `list` first, then those of `peers`.
+fn over(peers: &Peers, name: &str, list: &str, check: &str) -> Result<PathBuf, Error> {
     let python = Python::find()?;
-    let folder = places::cache()?.join(format!("optimum-1-{}", python.tag()));
-    let wrapper = folder.join("python");
+    let folder = places::cache()?.join(format!("{name}-{}", python.tag()));
+    let failed = |why: String| missing(list, why);
     if !files::is_dir(&folder) {
-        println!("getting optimum-onnx (20 MB) into {}; Apache-2.0, the texts will lie in *.dist-info", folder.display());
+        println!("getting what {list} lists (20 MB) into {}; the licences' texts will lie in *.dist-info", folder.display());
         let beside = TempFolder::beside(&folder)?;
         let pip = python
             .program()
@@ -78,18 +93,19 @@ fn pythons() -> Result<(PathBuf, PathBuf), Error> {
             .args(["--only-binary", ":all:", "--target"])
             .arg(beside.path())
             .arg("--requirement")
-            .arg(places::root().join("tools/peers/optimum.txt"));
+            .arg(places::root().join(list));
         let output = pip.capture()?;
         if !output.status.success() {
-            return Err(missing("Optimum", format!("pip says: {}", tail(&output.stderr, 3))));
+            return Err(failed(format!("pip says: {}", tail(&output.stderr, 3))));
         }
         files::replace_folder(beside, &folder)?;
     }
+    let wrapper = folder.join("python");
     if !files::is_file(&wrapper) {
-        let beside = peers.python().parent().unwrap_or(Path::new("/"));
-        python.write_wrapper_over(&folder, beside, "import optimum.onnxruntime").map_err(|why| missing("Optimum", why))?;
+        let below = peers.python().parent().unwrap_or(Path::new("/"));
+        python.write_wrapper_over(&folder, below, check).map_err(failed)?;
     }
-    Ok((peers.python().to_owned(), wrapper))
+    Ok(wrapper)
 }
 
 /// npm installs what package-lock.json pins, hashes included, and runs no script of any package.
@@ -118,6 +134,8 @@ fn missing(what: &str, why: String) -> Error {
     Error::Missing {
         what: what.to_owned(),
         why,
-        hint: "install node 20 or later with npm, and check the network; --allow-missing goes on without".into(),
+        hint: "check the network, and that there is CPython 3.11 (PLANSMITH_SETUP_PYTHON names one) and node 20 or later with npm; --allow-missing goes \
+               on without"
+            .into(),
     }
 }

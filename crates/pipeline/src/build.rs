@@ -488,7 +488,13 @@ impl Run<'_> {
 /// What clients are told of: every graph but those that are there for TensorRT alone.
 fn variants(exports: &[ExportStage]) -> Vec<Variant> {
     let for_clients = exports.iter().filter(|stage| stage.target.dialect != Dialect::Tensorrt);
-    for_clients.map(|stage| Variant { file: format!("onnx/{}", stage.file), cache: stage.lowered.compute, shares_buffer: stage.lowered.shares_buffer }).collect()
+    for_clients
+        .map(|stage| Variant {
+            file: format!("onnx/{}", stage.file),
+            cache: stage.lowered.compute,
+            shares_buffer: stage.lowered.shares_buffer,
+        })
+        .collect()
 }
 
 /// What a plan stage asks for, with its graph and its plan in `folder`.

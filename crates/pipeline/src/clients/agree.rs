@@ -10,6 +10,7 @@ use plansmith_tensor::DType;
 use serde_json::Value;
 
 use super::genai::{GENAI_NAME, GenaiConfig};
+use super::tokenizer::names_eos_in;
 use super::tokens::{Roles, id_of, ids, text_of};
 use crate::Error;
 
@@ -86,7 +87,7 @@ impl Files<'_> {
         if let (Some(found), Some(wanted)) = (id("pad_token"), roles.pad) {
             self.expect("tokenizer_config.json", "pad_token", found, wanted, whose)?;
         }
-        if let Some(found) = id("eos_token").filter(|found| !roles.eos.is_empty() && !roles.eos.contains(found)) {
+        if let Some(found) = id("eos_token").filter(|found| !roles.eos.is_empty() && !roles.eos.contains(found) && !names_eos_in(config)) {
             let problem = format!("says `eos_token` is {found}; {whose} says {:?}", roles.eos);
             return Err(Error::Bundle { path: self.folder.join("tokenizer_config.json"), problem });
         }
@@ -121,7 +122,8 @@ impl Files<'_> {
             }
         }
         let decoder = &genai.model.decoder;
-        let layers = graph.input.iter().filter(|input| input.name().starts_with("past_key_values.") && input.name().ends_with(".key")).count();
+        let layers =
+            graph.input.iter().filter(|input| input.name().starts_with("past_key_values.") && input.name().ends_with(".key")).count();
         self.expect(GENAI_NAME, "num_hidden_layers", decoder.num_hidden_layers, layers as u64, path)?;
         self.expect(GENAI_NAME, "num_key_value_heads", Some(decoder.num_key_value_heads), cache_dims.get(1).copied().flatten(), path)?;
         self.expect(GENAI_NAME, "head_size", Some(decoder.head_size), cache_dims.get(3).copied().flatten(), path)?;
@@ -138,7 +140,8 @@ impl Files<'_> {
     /// What config.json tells transformers.js of this graph's cache.
     fn javascript(&self, path: &str, cache: DType) -> Result<(), Error> {
         let suffix = super::Variant { file: path.to_owned(), cache: plansmith_lowering::Float::Fp32, shares_buffer: false }.suffix();
-        let stated = self.config.as_ref().and_then(|config| config.get("transformers.js_config")?.get("kv_cache_dtype")?.get(suffix?)?.as_str());
+        let stated =
+            self.config.as_ref().and_then(|config| config.get("transformers.js_config")?.get("kv_cache_dtype")?.get(suffix?)?.as_str());
         let found = stated.unwrap_or("float32");
         match cache {
             DType::F32 => self.expect("config.json", "kv_cache_dtype", found, "float32", path),

@@ -99,7 +99,8 @@ mod tests {
     use super::edited;
     use serde_json::{Value, json};
 
-    const TEXT: &str = "{\n  \"a\": 9.999999747378752e-6,\n  \"b\": {\"a\": [1, {\"c\": \"}\\\"\"}]},\n  \"c\": \"x, \\\"a\\\": 2\", \"d\": null\n}\n";
+    const TEXT: &str =
+        "{\n  \"a\": 9.999999747378752e-6,\n  \"b\": {\"a\": [1, {\"c\": \"}\\\"\"}]},\n  \"c\": \"x, \\\"a\\\": 2\", \"d\": null\n}\n";
 
     #[test]
     fn what_is_not_named_keeps_its_bytes() {

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::tokens::{Roles, text_of, token_of};
+use super::tokens::{Roles, id_of, text_of, token_of};
 
 /// Keys to set, or to take away where the value is `None`, in a file that says `own`; `tokenizer` is tokenizer.json, `template` the
 /// text of chat_template.jinja.
@@ -24,13 +24,15 @@ pub(super) fn changes(
         ("padding_side", Some(json!("left"))),
         ("model_max_length", Some(json!(context_length))),
     ];
-    for (key, id) in [("bos_token", roles.bos), ("eos_token", roles.eos.first().copied()), ("pad_token", roles.pad)] {
-        let stated = text_of(own.get(key)).is_some();
-        // A pad token that differs from what generation pads with would be fed as a token of the text.
-        if (!stated || key == "pad_token")
-            && let Some(token) = id.and_then(|id| token_of(tokenizer, id))
-            && text_of(own.get(key)) != Some(&token)
-        {
+    let stated = |key: &str| text_of(own.get(key)).and_then(|token| id_of(tokenizer, token));
+    // Templates that write the token between messages mean that token, whatever ends a text.
+    let ends = stated("eos_token").is_some_and(|id| roles.eos.contains(&id)) || template.is_some_and(names_eos) || names_eos_in(own);
+    // A pad token that differs from what generation pads with would be fed as a token of the text.
+    let pads = stated("pad_token") == roles.pad;
+    let bos = text_of(own.get("bos_token")).is_some();
+    for (key, right, id) in [("bos_token", bos, roles.bos), ("eos_token", ends, roles.eos.first().copied()), ("pad_token", pads, roles.pad)]
+    {
+        if let Some(token) = id.filter(|_| !right).and_then(|id| token_of(tokenizer, id)) {
             changes.push((key, Some(json!(token))));
         }
     }
@@ -47,12 +49,22 @@ pub(super) fn changes(
     changes
 }
 
+fn names_eos(template: &str) -> bool {
+    template.contains("eos_token")
+}
+
+/// Whether the template in tokenizer_config.json writes `eos_token`, which then means more than an end.
+pub(super) fn names_eos_in(own: &Value) -> bool {
+    template_of(own).is_some_and(|template| names_eos(&template))
+}
+
 /// The template that tokenizer_config.json states: a text, or the one named `default` of a list.
 pub(super) fn template_of(own: &Value) -> Option<String> {
     match own.get("chat_template")? {
         Value::String(text) => Some(text.clone()),
         Value::Array(list) => {
-            let named = |entry: &&Value| entry.as_object().and_then(|entry: &Map<String, Value>| entry.get("name")) == Some(&json!("default"));
+            let named =
+                |entry: &&Value| entry.as_object().and_then(|entry: &Map<String, Value>| entry.get("name")) == Some(&json!("default"));
             Some(list.iter().find(named)?.get("template")?.as_str()?.to_owned())
         }
         _ => None,

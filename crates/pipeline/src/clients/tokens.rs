@@ -108,7 +108,10 @@ mod tests {
         let generation = json!({"eos_token_id": [7, 5], "bos_token_id": null});
         let roles = Roles::of(Some(&generation), Some(&config));
         assert_eq!(roles, Roles { bos: Some(1), eos: vec![7, 5], pad: Some(7) });
-        assert_eq!(Roles::of(None, Some(&config)).entries(), [("bos_token_id", json!(1)), ("eos_token_id", json!(5)), ("pad_token_id", json!(5))]);
+        assert_eq!(
+            Roles::of(None, Some(&config)).entries(),
+            [("bos_token_id", json!(1)), ("eos_token_id", json!(5)), ("pad_token_id", json!(5))]
+        );
         assert_eq!(Roles::of(None, None).entries(), []);
     }
 
@@ -117,6 +120,9 @@ mod tests {
         let map = json!({"added_tokens": [{"id": 9, "content": "<end>"}], "model": {"vocab": {"a": 3}}});
         let list = json!({"model": {"vocab": [["<unk>", 0.0], ["b", -1.5]]}});
         assert_eq!((id_of(&map, "<end>"), id_of(&map, "a"), id_of(&map, "b"), id_of(&list, "b")), (Some(9), Some(3), None, Some(1)));
-        assert_eq!((token_of(&map, 9).as_deref(), token_of(&map, 3).as_deref(), token_of(&list, 1).as_deref()), (Some("<end>"), Some("a"), Some("b")));
+        assert_eq!(
+            (token_of(&map, 9).as_deref(), token_of(&map, 3).as_deref(), token_of(&list, 1).as_deref()),
+            (Some("<end>"), Some("a"), Some("b"))
+        );
     }
 }
