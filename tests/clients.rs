@@ -280,3 +280,17 @@ fn polygraphy_and_onnxslim_read_both_dialects() {
     let read = run(Command::new(python).arg(script).args(&graphs)).exits(0);
     assert_eq!(read.stdout.lines().count(), graphs.len(), "{}", read.stdout);
 }
+
+#[test]
+#[ignore = "needs the Python clients: run by cargo xtask test"]
+fn triton_s_own_message_reads_the_configuration() {
+    let folder = tempfile::tempdir().unwrap();
+    plansmith(&["export", text(&case("llama3_rope")), "-o", text(folder.path()), "--layout", "triton"]).exits(0);
+    let python = std::env::var_os("PLANSMITH_GRAPH_TOOLS_PYTHON").expect("cargo xtask test sets PLANSMITH_GRAPH_TOOLS_PYTHON");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/clients/read_triton.py");
+    let read = run(Command::new(python).arg(script).arg(folder.path().join("llama3_rope/config.pbtxt"))).exits(0);
+    let read: Value = serde_json::from_str(&read.stdout).unwrap();
+    assert_eq!((read["input"].as_array().unwrap().len(), read["output"].as_array().unwrap().len()), (3 + 4, 1 + 4));
+    assert_eq!(read["input"][3]["dims"], json!(["-1", "2", "-1", "16"]));
+    assert_eq!((&read["backend"], &read["max_batch_size"]), (&json!("onnxruntime"), &Value::Null));
+}

@@ -75,7 +75,7 @@ impl Clients {
 fn pythons() -> Result<Pythons, Error> {
     let peers = Peers::get()?;
     let optimum = over(&peers, "optimum-1", "tools/peers/optimum.txt", "import optimum.onnxruntime")?;
-    let graph_tools = over(&peers, "graph-tools-1", "tools/clients/graph_tools.txt", "import polygraphy, onnxslim")?;
+    let graph_tools = over(&peers, "graph-tools-1", "tools/clients/graph_tools.txt", "import polygraphy, onnxslim, tritonclient")?;
     Ok(Pythons { genai: peers.python().to_owned(), optimum, graph_tools })
 }
 
