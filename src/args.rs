@@ -222,6 +222,14 @@ pub(crate) enum LogitsFlag {
     Last,
 }
 
+/// What an export writes besides the graph and its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutFlag {
+    Plain,
+    Clients,
+    Triton,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
@@ -248,6 +256,10 @@ pub(crate) struct Export {
     /// How the KV cache grows
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
+    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/;
+    /// triton: a model repository for Triton Inference Server
+    #[arg(long, default_value = "plain")]
+    pub(crate) layout: LayoutFlag,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,

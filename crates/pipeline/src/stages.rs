@@ -13,6 +13,7 @@ use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
 use crate::Error;
+use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
@@ -97,6 +98,7 @@ impl Stages {
         let mut hasher = Hasher::default();
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
+        hasher.field(CLIENTS_VERSION);
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
@@ -287,7 +289,8 @@ const COMPANIONS: [&str; 10] = [
     "chat_template.jinja",
 ];
 
-pub(crate) fn companions(folder: &Path) -> Vec<PathBuf> {
+/// Those that are in `folder`, a checkpoint's.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
     COMPANIONS.iter().map(|name| folder.join(name)).filter(|path| plansmith_files::is_file(path)).collect()
 }
 
