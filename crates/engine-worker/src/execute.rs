@@ -6,16 +6,18 @@ use std::os::unix::fs::FileExt as _;
 
 use cxx::UniquePtr;
 use plansmith_engine::protocol::{Failure, OpenOrder, PlanOrder, SharedTensor, StepOrder};
-use plansmith_engine::{CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord};
+use plansmith_engine::{CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord, Weights};
 use trtx_sys::nvinfer1::{ICudaEngine, IExecutionContext, IRuntime};
 use trtx_sys::{Dims64, ExecutionContextAllocationStrategy};
 
+use crate::FLAVOR;
 use crate::cuda::{Buffer, Stream};
 use crate::failure::{because, failed};
 use crate::libraries::{Libraries, owned};
 use crate::log::Logger;
 use crate::network::dims;
 use crate::parse::c_string;
+use crate::refill;
 
 /// Plans that are ready to run; the first that has a profile for a step runs it.
 pub(crate) struct Executor<'a> {
@@ -73,7 +75,15 @@ impl<'a> Executor<'a> {
             let engine = deserialise(&mut runtime, logger, plan, gpu)?;
             let name = plan.path.file_name().unwrap_or_default().to_string_lossy();
             checked.push(format!("{name}: TensorRT reads its magic, size and section table"));
-            if let Some(engine) = engine {
+            if let Some(line) = refill::check(plan)? {
+                checked.push(format!("{name}: {line}"));
+            }
+            if let Some(mut engine) = engine {
+                match plan.manifest.weights {
+                    Weights::Embedded => {}
+                    Weights::Stripped => refill::refill(libraries, logger, &mut engine, plan)?,
+                    Weights::Streaming => stream_weights(&mut engine, logger)?,
+                }
                 plans.push(Plan::new(engine, logger, &plan.manifest)?);
             }
         }
@@ -326,18 +336,27 @@ fn deserialise(
     }
 }
 
+/// Has TensorRT keep as much of the weights on the GPU as fits, and stream the rest.
+fn stream_weights(engine: &mut UniquePtr<ICudaEngine>, logger: &Logger) -> Result<(), Failure> {
+    let budget = engine.getWeightStreamingAutomaticBudget();
+    if engine.pin_mut().setWeightStreamingBudgetV2(budget) {
+        return Ok(());
+    }
+    Err(failed(format!("TensorRT does not stream weights within {budget} bytes"), logger.take(Severity::Warning)))
+}
+
 /// TensorRT's words do not name versions or GPUs; the manifest does.
 fn refused(plan: &PlanOrder, gpu: Option<&Gpu>, log: &[String]) -> String {
-    let PlanOrder { path, manifest } = plan;
+    let PlanOrder { path, manifest, .. } = plan;
     let has = |text: &str| log.iter().any(|line| line.contains(text));
     let architectures = manifest.architectures.iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join(", ");
     let reason = if has("Version tag does not match") {
-        format!("it was built with TensorRT-RTX {}, which is not the version that was loaded", manifest.library.version)
+        format!("it was built with {} {}, which is not the version that was loaded", FLAVOR.title(), manifest.library.version)
     } else if has("expecting compute") {
         let here = gpu.map_or("another one".to_owned(), |gpu| format!("{} (compute {})", gpu.name, gpu.compute));
         format!("it was built for {architectures}; this GPU is {here}")
     } else {
-        format!("it was built with TensorRT-RTX {} for {architectures}", manifest.library.version)
+        format!("it was built with {} {} for {architectures}", FLAVOR.title(), manifest.library.version)
     };
     format!("TensorRT refuses the plan `{}`: {reason}", path.display())
 }

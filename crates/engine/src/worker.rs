@@ -16,9 +16,10 @@ use rustix::net::RecvFlags;
 use crate::limits::{Over, Watch};
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
+use crate::weights::{refit_map, relative};
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, CostRecord, Error, FileRecord, Limits, Models, PlanHeader, PlanManifest, PlanRecord,
-    Prepared, RandomisedAddresses, Reproducibility, WorkerPaths, manifest_path, partial_name,
+    Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Flavor, Limits, Models, PlanHeader,
+    PlanManifest, PlanRecord, Prepared, RandomisedAddresses, Reproducibility, Weights, WorkerPaths, manifest_path, partial_name,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -127,6 +128,12 @@ impl Worker {
         limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<BuildReport, Error> {
+        match (self.paths.flavor, request.architectures.is_empty()) {
+            (Flavor::Enterprise, false) => return Err(Error::ArchitecturesOfEnterprise),
+            (Flavor::Rtx, true) => return Err(Error::Architectures(String::new())),
+            (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
+        }
+        Compatible::check(&request.compatible, self.paths.flavor)?;
         let Prepared { model, onnx, profiles, order } = prepared;
         self.process.watch = limits.start(self.id());
         let folder = match request.output.parent() {
@@ -139,10 +146,18 @@ impl Worker {
         let header = PlanHeader::read(&partial)?;
         let mut wanted = request.architectures.clone();
         wanted.sort_unstable();
-        if header.architectures() != wanted || header.version != self.greeting.library.version {
+        if header.flavor != self.paths.flavor || header.architectures() != wanted || header.version != self.greeting.library.version {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
             return Err(Error::Plan { path: partial, reason });
         }
+        let refit = refit_map(&model, &built.refit)?;
+        let data_folder = match request.weights {
+            Weights::Stripped => {
+                let way = relative(&plansmith_files::canonicalize(folder)?, model.path.parent().unwrap_or(Path::new("/")));
+                Some(way.to_string_lossy().into_owned())
+            }
+            Weights::Embedded | Weights::Streaming => None,
+        };
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
@@ -163,6 +178,11 @@ impl Worker {
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
+            compatible: request.compatible.clone(),
+            weights: request.weights,
+            refit,
+            data_folder,
+            layers: built.layers.clone(),
             onnx,
             source: request.source.clone(),
             host: self.greeting.gpu.clone().map_or(BuildHost::CpuAot, BuildHost::Gpu),

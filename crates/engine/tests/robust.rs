@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{names, paths, testdata};
 use plansmith_engine::{
-    Architecture, BuildReport, BuildRequest, Error, Event, Limits, Models, PlanSession, Prepared, RandomisedAddresses, Reproducibility,
-    Worker, WorkerPaths, check_plan, manifest_path,
+    Architecture, BuildReport, BuildRequest, Error, Event, Flavor, Limits, Models, PlanSession, Prepared, RandomisedAddresses,
+    Reproducibility, Worker, WorkerPaths, check_plan, manifest_path,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -192,8 +192,8 @@ fn plans_that_are_cut_short_or_none_are_refused() {
 fn libraries_of_another_version_are_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let source = "int getInferLibVersion(void) { return 10602; }\nint getInferLibBuildVersion(void) { return 9; }\n";
-    compile(source, &folder.path().join(WorkerPaths::LIBRARIES[0]), &["-shared", "-fPIC"]);
-    std::fs::copy(paths().libraries.join(WorkerPaths::LIBRARIES[1]), folder.path().join(WorkerPaths::LIBRARIES[1])).unwrap();
+    compile(source, &folder.path().join(Flavor::Rtx.libraries()[0]), &["-shared", "-fPIC"]);
+    std::fs::copy(paths().libraries.join(Flavor::Rtx.libraries()[1]), folder.path().join(Flavor::Rtx.libraries()[1])).unwrap();
     let foreign = WorkerPaths { libraries: folder.path().to_owned(), ..paths() };
     let error = Worker::spawn(&foreign).unwrap_err().to_string();
     assert!(error.contains("TensorRT-RTX 1.6.2 was found; this worker was compiled for 1.7.1"), "{error}");

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::Audit;
-use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Worker, WorkerPaths, spread};
+use plansmith_checkpoint::{Audit, commit_of_folder};
+use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -13,6 +13,7 @@ use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
 use crate::Error;
+use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
@@ -27,6 +28,8 @@ pub(crate) struct ExportStage {
     pub(crate) weights: Vec<String>,
     /// Whether an earlier stage writes the weight files.
     pub(crate) mode: WeightsMode,
+    /// Size of these.
+    pub(crate) bytes: u64,
     pub(crate) key: Digest,
 }
 
@@ -37,6 +40,8 @@ pub(crate) struct PlanStage {
     pub(crate) from: usize,
     pub(crate) parts: PlanParts,
     pub(crate) profiles_as: ProfilesAs,
+    /// Where the plan's weights go.
+    pub(crate) weights: Weights,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
@@ -93,6 +98,7 @@ impl Stages {
         let mut hasher = Hasher::default();
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
+        hasher.field(CLIENTS_VERSION);
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
@@ -128,7 +134,8 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let shared = stages.iter().any(|stage| stage.weights == weights);
     let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
     let key = export_key(inputs, &lowered)?;
-    stages.push(ExportStage { id, target, lowered, file, weights, mode, key });
+    let bytes = crate::space::weights(&lowered.table.files, &inputs.source.checkpoint);
+    stages.push(ExportStage { id, target, lowered, file, weights, mode, bytes, key });
     Ok(stages.len() - 1)
 }
 
@@ -167,6 +174,7 @@ fn plan_stages(
         hasher.field(b"engine");
         hasher.field(exports[from].key.to_string().as_bytes());
         hasher.field(format!("{parts:?}").as_bytes());
+        hasher.field(engine.weights.name().as_bytes());
         // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
         for sha256 in [library.core.sha256, library.parser.sha256, worker] {
             hasher.field(sha256.to_string().as_bytes());
@@ -176,7 +184,15 @@ fn plan_stages(
         let taken = earlier.iter().any(|plan| plan.from != from && folder_of(&plan.path) == plain);
         let place = if taken { format!("{plain}-{}", engine.from) } else { plain };
         let path = format!("{place}/{}.plan", parts.name());
-        PlanStage { from, parts, profiles_as: engine.profiles_as, path, paths: paths.clone(), key: hasher.finish() }
+        PlanStage {
+            from,
+            parts,
+            profiles_as: engine.profiles_as,
+            weights: engine.weights,
+            path,
+            paths: paths.clone(),
+            key: hasher.finish(),
+        }
     };
     Ok(plans.into_iter().map(stage).collect())
 }
@@ -250,11 +266,7 @@ pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, 
         }
     }
     let Some(revision) = &pipeline.source.revision else { return Ok(()) };
-    // A hub's cache names the folder of a snapshot by its revision.
-    let resolved = plansmith_files::canonicalize(folder)?;
-    let found = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_snapshot = resolved.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
-    if is_snapshot && found != revision.0 {
+    if let Some(found) = commit_of_folder(folder).filter(|found| *found != revision.0) {
         return Err(Error::Pin {
             path: folder.to_owned(),
             problem: format!("is revision {found}; {} pins {}", path.display(), revision.0),
@@ -277,7 +289,8 @@ const COMPANIONS: [&str; 10] = [
     "chat_template.jinja",
 ];
 
-pub(crate) fn companions(folder: &Path) -> Vec<PathBuf> {
+/// Those that are in `folder`, a checkpoint's.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
     COMPANIONS.iter().map(|name| folder.join(name)).filter(|path| plansmith_files::is_file(path)).collect()
 }
 
