@@ -203,7 +203,8 @@ pub(crate) enum LogitsFlag {
 #[command(after_help = "Examples:
   plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
   plansmith export ./SmolLM2-135M -o out --dtype fp16         converts the weights, streamed
-  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32")]
+  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32
+  plansmith export ./SmolLM2-135M -o out --kv static --max-length 2048      a cache of 2048 slots, written in place")]
 pub(crate) struct Export {
     /// The checkpoint folder
     pub(crate) checkpoint: PathBuf,
@@ -222,13 +223,13 @@ pub(crate) struct Export {
     /// Which operators the graph is made of
     #[arg(long, default_value = "portable")]
     pub(crate) dialect: DialectFlag,
-    /// How the KV cache grows
+    /// Whether the KV cache grows by concatenation, or is written in place in a buffer of --max-length tokens a row
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
-    /// ONNX operator set: 21 (primitive form) or 23 [default: 23, or 21 where the dialect needs the primitive form]
+    /// ONNX operator set: 21 (primitive form) or 23; 24 for --kv static [default: 23, or 21 where the dialect needs the primitive form]
     #[arg(long)]
     pub(crate) opset: Option<u32>,
     /// Scan the payload for NaN and infinity, and hash it
@@ -250,8 +251,8 @@ pub(crate) struct ConfigFlags {
     /// Ignore this key of config.json, whatever it means; recorded in the manifest
     #[arg(long, value_name = "KEY")]
     pub(crate) allow_unknown_config: Vec<String>,
-    /// Longest sequence that will be run; where rotations change with the length (longrope, dynamic), only its side is written
-    /// [default: both sides, as the source does]
+    /// Longest sequence that will be run: the slots of a static cache; where rotations change with the length (longrope, dynamic), only
+    /// its side is written [default: the model's positions, and both sides, as the source does]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_length: Option<u64>,
 }

@@ -69,13 +69,16 @@ pub struct Exported {
     pub compute: Float,
     /// ONNX operator set.
     pub opset: u32,
+    /// Slots a row of a static cache; `None` where the cache grows.
+    pub slots: Option<u64>,
 }
 
-/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted.
+/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted, and `_static` where its cache is.
 pub fn graph_name(lowered: &Lowered) -> String {
+    let kv = if lowered.slots.is_some() { "_static" } else { "" };
     match &lowered.table.files {
-        WeightFiles::Source(_) => "model.onnx".into(),
-        WeightFiles::Converted { .. } => format!("model_{}.onnx", lowered.table.storage),
+        WeightFiles::Source(_) => format!("model{kv}.onnx"),
+        WeightFiles::Converted { .. } => format!("model_{}{kv}.onnx", lowered.table.storage),
     }
 }
 
@@ -111,6 +114,7 @@ pub fn export(
         storage: lowered.table.storage,
         compute: lowered.compute,
         opset: lowered.opset,
+        slots: lowered.slots,
     })
 }
 

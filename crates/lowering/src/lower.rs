@@ -21,6 +21,8 @@ pub struct Lowered {
     pub form: Form,
     /// ONNX operator set.
     pub opset: u32,
+    /// Slots of a static cache; `None` where the cache grows.
+    pub slots: Option<u64>,
 }
 
 /// Builds the graph of `source` under `target`. Reads no payload.
@@ -32,9 +34,10 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let table = WeightTable::new(spec, &source.checkpoint, target)?;
     let compute = target.compute.unwrap_or(table.storage);
     let (form, opset) = target.form(spec, compute)?;
+    let slots = target.kv.slots(source, compute)?;
     let mut graph = Graph::new("decoder", opset)?;
     let g = &mut graph;
-    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), &table)?;
+    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), slots, &table)?;
 
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;
@@ -76,7 +79,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
         g.output(&format!("present.{index}.key"), present.key)?;
         g.output(&format!("present.{index}.value"), present.value)?;
     }
-    Ok(Lowered { graph, table, compute, form, opset })
+    Ok(Lowered { graph, table, compute, form, opset, slots })
 }
 
 /// The stream after a block gave `result`; `x` is the stream that it is added to, `normed` what the block read.
@@ -94,7 +97,7 @@ fn join(g: &mut Graph, cx: &Context<'_>, name: &str, join: &Join, (x, normed): (
 impl Lowered {
     /// What the graph's metadata says: family, version, options, and digests of what it was made from.
     pub fn metadata(&self, source: &Source, target: &Target, version: &str) -> Metadata {
-        let lengths = [("switch_length", source.loaded.spec.switch_length()), ("max_length", source.loaded.max_length)];
+        let lengths = [("switch_length", source.loaded.spec.switch_length()), ("max_length", self.slots.or(source.loaded.max_length))];
         let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?.to_string())));
         let entries = [
             ("version", version.to_owned()),
@@ -105,7 +108,7 @@ impl Lowered {
             ("dialect", format!("{:?}", target.dialect).to_lowercase()),
             ("form", format!("{:?}", self.form).to_lowercase()),
             ("logits", format!("{:?}", target.logits).to_lowercase()),
-            ("kv", "concat".into()),
+            ("kv", format!("{:?}", target.kv).to_lowercase()),
             ("max_positions", source.loaded.spec.max_positions.to_string()),
             ("config_sha256", source.config_digest.to_string()),
             ("headers_sha256", source.checkpoint.headers_digest().to_string()),

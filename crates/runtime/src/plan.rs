@@ -114,7 +114,7 @@ impl Session for TensorRtSession {
 
     fn cache(&self) -> Result<Cache, SessionError> {
         if self.past == 0 {
-            return self.interface.layers(self.interface.empty_cache(self.rows), self.rows);
+            return self.interface.layers(self.interface.empty_cache(self.rows), self.rows, 0);
         }
         let mut entries = self.session.borrow_mut().cache().map_err(Self::error)?;
         let mut take = |port: &CachePort| {
@@ -123,7 +123,7 @@ impl Session for TensorRtSession {
             widen(&entries.swap_remove(index).tensor).map_err(Self::error)
         };
         let tensors = self.interface.cache.iter().map(&mut take).collect::<Result<_, _>>()?;
-        self.interface.layers(tensors, self.rows)
+        self.interface.layers(tensors, self.rows, self.past)
     }
 }
 
