@@ -409,9 +409,9 @@ pub(crate) struct Run {
     /// At most this many new tokens
     #[arg(long, default_value_t = 64)]
     pub(crate) max_tokens: usize,
-    /// rten, ort or tensorrt
-    #[arg(long, default_value = "rten")]
-    pub(crate) runtime: String,
+    /// rten, ort or tensorrt [default: tensorrt for plans; else rten, or ort where rten lacks an operator]
+    #[arg(long)]
+    pub(crate) runtime: Option<String>,
     /// Print token ids instead of text
     #[arg(long)]
     pub(crate) token_ids: bool,
@@ -425,9 +425,9 @@ pub(crate) struct Run {
 pub(crate) struct Bench {
     /// A checkpoint (the reference), an ONNX graph or a plan
     pub(crate) path: PathBuf,
-    /// rten or ort
-    #[arg(long, default_value = "rten")]
-    pub(crate) runtime: String,
+    /// rten, ort, tensorrt or reference [default: tensorrt for plans; else rten, or ort where rten lacks an operator]
+    #[arg(long)]
+    pub(crate) runtime: Option<String>,
     /// Tokens of the prefill
     #[arg(long, default_value_t = 128)]
     pub(crate) prefill: usize,

@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use plansmith_lowering::Source;
 use plansmith_reference::Reference;
-use plansmith_runtime::{LoadBreakdown, RuntimeKind};
+use plansmith_runtime::LoadBreakdown;
 use plansmith_tensor::{Batch, Session};
 use serde::Serialize;
 
-use super::verify::open_options;
 use crate::args::Bench;
 use crate::exit::{Failure, Outcome};
 use crate::model::Model;
@@ -30,16 +29,16 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
-    let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime == "reference" {
+    let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime.as_deref() == Some("reference") {
         let start = Instant::now();
         let source = Source::open(&args.path, &plansmith_families::Options::default())?;
         let reference = Reference::open(source.loaded.spec, &source.checkpoint)?;
         let breakdown = LoadBreakdown { header: start.elapsed(), ..LoadBreakdown::default() };
         (Box::new(reference), breakdown, "reference".to_owned())
     } else {
-        let runtime: RuntimeKind = args.runtime.parse()?;
-        let loaded = Model::find(&args.path)?.load(runtime, &open_options(&args.tools))?;
-        let name = format!("{runtime} {}", loaded.facts.version);
+        let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
+        let loaded = Model::find(&args.path)?.load(runtime, &args.tools)?;
+        let name = format!("{} {}", loaded.facts.kind, loaded.facts.version);
         (loaded.session, loaded.breakdown, name)
     };
     let (mut prefills, mut decodes) = (Vec::new(), Vec::new());

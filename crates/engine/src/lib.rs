@@ -50,6 +50,6 @@ pub use paths::{Lookup, WorkerPaths};
 pub use profile::{Profile, check_profile_names};
 pub use protocol::{Event, Severity};
 pub use session::{CacheEntry, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
-pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes};
+pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes, static_slots};
 pub use span::Span;
 pub use worker::Worker;

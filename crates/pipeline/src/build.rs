@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use plansmith_checkpoint::Audit;
 use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manifest_path};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
-use plansmith_lowering::{Source, export};
+use plansmith_lowering::{Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source, builtin};
+use crate::assess::{Assessment, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
@@ -123,7 +123,10 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     check_pins(path, &pipeline, &source, &audit)?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
-        PromptsSpec::Builtin => (builtin(spec)?, "builtin".to_owned()),
+        PromptsSpec::Builtin => {
+            let is_static = pipeline.export.iter().any(|export| export.kv == Kv::Static);
+            (builtin_within(spec, source.loaded.max_length.filter(|_| is_static))?, "builtin".to_owned())
+        }
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
             let refuse = |problem| Error::Invalid { path: path.to_owned(), key: "verify.prompts".into(), problem, hint: None };
