@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use plansmith_engine::{Flavor, PlanManifest, WorkerPaths, manifest_path};
 use plansmith_lowering::{Float, Source, Target, lower};
-use plansmith_runtime::{Error, GraphSource, Loaded, OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
+use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
 use crate::args::Tools;
 use crate::commands::engine::lookup;

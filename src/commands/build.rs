@@ -17,7 +17,7 @@ use crate::stamp;
 pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
     let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
-        prompts(source, Some(file)).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
+        prompts(source, Some(file), None).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
     };
     let options = BuildOptions {
         overrides: &args.set,
