@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use plansmith_engine::{ArchitecturesAs, ProfilesAs};
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
 #[derive(Debug, Parser)]
@@ -109,6 +110,8 @@ pub(crate) struct Build {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) farm: FarmFlags,
     #[command(flatten)]
     pub(crate) tools: Tools,
 }
@@ -271,31 +274,67 @@ pub(crate) struct Tools {
     pub(crate) worker: Option<PathBuf>,
 }
 
+/// How many plans are built at a time, how, and where they are kept.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct FarmFlags {
+    /// The folder that plans are kept in by content; several machines may share it [default: $PLANSMITH_PLAN_CACHE, else in the cache folder]
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    pub(crate) cache: Option<PathBuf>,
+    /// Keep plans nowhere but where they are written
+    #[arg(long)]
+    pub(crate) no_cache: bool,
+    /// Workers at a time [default: half of the processors]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: Option<u16>,
+    /// Memory for all workers together, as 8G or 800M [default: half of this machine's]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub(crate) max_memory: Option<u64>,
+    /// Seconds that one plan may take
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) timeout: Option<u64>,
+}
+
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
+#[command(after_help = "Examples:
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
-      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048")]
+      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048
+  plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 --arch-as one-plan --profile chat
+  plansmith engine model_fp16.onnx --arch sm75,sm120 --profile chat --profile batch --dry-run")]
 pub(crate) struct Engine {
     /// The ONNX graph
     pub(crate) onnx: PathBuf,
     /// The folder to write plans into
-    #[arg(short, long, value_name = "DIR")]
-    pub(crate) output: PathBuf,
+    #[arg(short, long, value_name = "DIR", required_unless_present = "dry_run")]
+    pub(crate) output: Option<PathBuf>,
     /// rtx or enterprise
     #[arg(long, default_value = "rtx")]
     pub(crate) flavor: String,
-    /// GPU architectures, one plan each
+    /// GPU architectures
     #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
     pub(crate) arch: Vec<String>,
-    /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max
+    /// plan-each (a plan for each architecture) or one-plan
+    #[arg(long, default_value = "plan-each", value_name = "HOW")]
+    pub(crate) arch_as: ArchitecturesAs,
+    /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max; or a preset: chat, batch, long-prompt; repeatable
     #[arg(long, required = true)]
     pub(crate) profile: Vec<String>,
+    /// How several profiles become plans: plan-each, one-plan (with all profiles) or one-dynamic (one profile that covers all)
+    #[arg(long, default_value = "plan-each", value_name = "HOW")]
+    pub(crate) profiles_as: ProfilesAs,
+    /// Say what would be built and how large it would be; build nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Build each plan anew, cached or not
+    #[arg(long)]
+    pub(crate) force: bool,
     /// Build each plan twice and compare the bytes
     #[arg(long)]
     pub(crate) prove_reproducible: bool,
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) farm: FarmFlags,
     #[command(flatten)]
     pub(crate) tools: Tools,
 }
@@ -492,4 +531,34 @@ fn limit(text: &str) -> Result<f64, String> {
 fn share(text: &str) -> Result<f64, String> {
     let number = limit(text)?;
     if number <= 1.0 { Ok(number) } else { Err("needs a share from 0 to 1".to_owned()) }
+}
+
+/// Bytes, as `8G`, `800M` or a plain number; units are powers of 1024.
+fn size(text: &str) -> Result<u64, String> {
+    let (digits, shift) = match text.strip_suffix(['G', 'M', 'K']) {
+        Some(digits) => (
+            digits,
+            if text.ends_with('G') {
+                30
+            } else if text.ends_with('M') {
+                20
+            } else {
+                10
+            },
+        ),
+        None => (text, 0),
+    };
+    let number: u64 = digits.parse().map_err(|_| "needs a number of bytes, or one with K, M or G".to_owned())?;
+    number.checked_mul(1 << shift).filter(|&bytes| bytes > 0).ok_or_else(|| "is no size".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::size;
+
+    #[test]
+    fn sizes_have_units() {
+        assert_eq!([size("8G"), size("800M"), size("12K"), size("7")], [Ok(8 << 30), Ok(800 << 20), Ok(12 << 10), Ok(7)]);
+        assert!(size("8GB").is_err() && size("0").is_err() && size("").is_err() && size("99999999999G").is_err());
+    }
 }

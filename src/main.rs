@@ -1,10 +1,12 @@
 //! `plansmith`: the command.
 //!
-//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes.
+//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes,
+//! `interrupt` Ctrl-C.
 
 mod args;
 mod commands;
 mod exit;
+mod interrupt;
 mod model;
 mod output;
 mod stamp;

@@ -3,14 +3,16 @@
 use std::path::Path;
 
 use indicatif::ProgressBar;
+use plansmith_engine::FarmEvent;
 use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, plan};
 use plansmith_verify::Prompts;
 use serde_json::json;
 
-use super::engine::{lookup, show};
+use super::engine::{farm, lookup, show_farm};
 use super::verify::{open_options, prompts};
 use crate::args::Build;
 use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
 use crate::output::{Output, human_bytes};
 use crate::stamp;
 
@@ -19,6 +21,8 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
         prompts(source, Some(file), None).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
     };
+    let interrupt = Interrupt::new()?;
+    let farm = farm(&args.farm, &interrupt);
     let options = BuildOptions {
         overrides: &args.set,
         stage: args.stage.as_deref(),
@@ -27,6 +31,7 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
         version: stamp::LONG,
         open: &open,
         lookup: &lookup,
+        farm: &farm,
         read_prompts: &read_prompts,
     };
     if args.plan_only {
@@ -41,7 +46,15 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let bar = output.steps_bar("building", 0);
-    let built = build(&args.pipeline, &options, &mut |event| report(&event, &bar, output))?;
+    let mut hearing = None;
+    let built = build(&args.pipeline, &options, &mut |event| {
+        match event {
+            Event::Farm(FarmEvent::Opens) => hearing = Some(interrupt.heard()),
+            Event::Farm(FarmEvent::Closes) => hearing = None,
+            _ => {}
+        }
+        report(&event, &bar, output);
+    })?;
     bar.finish_and_clear();
     conclude(&built, args, output)
 }
@@ -58,7 +71,7 @@ fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
             bar.inc(1);
             output.detail(format!("verify: {what}: {check} of {set}"));
         }
-        Event::Engine(event) => show(event, output),
+        Event::Farm(event) => show_farm(event, output),
         Event::End(name, time, taken_over) => {
             bar.suspend(|| {
                 let how = if *taken_over { "unchanged, taken over".to_owned() } else { format!("{:.1} s", time.as_secs_f64()) };

@@ -1,47 +1,108 @@
 //! `plansmith engine`.
 
-use plansmith_engine::{Architecture, BuildRequest, Event, Flavor, Lookup, Profile, Worker, WorkerPaths, check_profile_names};
-use serde_json::json;
+use std::time::Duration;
 
-use crate::args::{Engine, Tools};
+use plansmith_engine::{
+    Architecture, BuildReport, BuildRequest, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup, PlanCache, PlanParts, Preset, Profile,
+    WorkerPaths, inspect_model, spread,
+};
+use serde_json::{Value, json};
+
+use super::forecast;
+use crate::args::{Engine, FarmFlags, Tools};
 use crate::exit::{Failure, Outcome};
+use crate::interrupt::Interrupt;
 use crate::output::{Output, human_bytes};
 
 pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let flavor: Flavor = args.flavor.parse()?;
     let architectures = args.arch.iter().map(|name| name.parse()).collect::<Result<Vec<Architecture>, _>>()?;
-    let profiles = args.profile.iter().map(|text| text.parse()).collect::<Result<Vec<Profile>, _>>()?;
-    check_profile_names(&profiles)?;
-    let paths = WorkerPaths::find(flavor, &lookup(&args.tools))?;
-    let mut built = Vec::new();
-    for architecture in &architectures {
-        for profile in &profiles {
-            let plan = args.output.join(architecture.name()).join(format!("{}.plan", profile.name()));
-            let mut request = BuildRequest::new(&args.onnx, &plan, profile.clone(), vec![*architecture]);
-            request.prove_reproducible = args.prove_reproducible;
-            output.note(format!("building {}", plan.display()));
-            let report = Worker::spawn(&paths)?.build(&request, &mut |event| show(&event, output))?;
-            let (bytes, seconds, peak) = (report.manifest.plan.bytes, report.build.as_secs_f64(), report.peak_bytes);
-            if args.json {
-                built.push(json!({
-                    "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
-                    "bytes": bytes, "build_s": seconds, "peak_bytes": peak, "reproducible": report.manifest.reproducible,
-                }));
-            } else {
-                let (path, sha256) = (report.plan.display().to_string(), report.manifest.plan.sha256);
-                output.result(format!("{path}: {}, sha256 {sha256}, built in {seconds:.1} s", human_bytes(bytes)))?;
-            }
-        }
+    let lengths = inspect_model(&args.onnx)?.lengths;
+    let profiles = args.profile.iter().map(|text| Preset::parse(text, &lengths)).collect::<Result<Vec<Profile>, _>>()?;
+    let plans = spread(&architectures, args.arch_as, &profiles, args.profiles_as)?;
+    let requests: Vec<BuildRequest> = plans.into_iter().map(|parts| request(args, parts)).collect();
+    if args.dry_run {
+        let forecasts = requests.iter().map(Forecast::of).collect::<Result<Vec<_>, _>>()?;
+        return forecast::show(&requests, &forecasts, args.json, output);
     }
+    let paths = WorkerPaths::find(flavor, &lookup(&args.tools))?;
+    let jobs: Vec<Job> = requests.into_iter().map(|request| Job { paths: paths.clone(), request }).collect();
+    let interrupt = Interrupt::new()?;
+    let farm = Farm { fresh: args.force, ..farm(&args.farm, &interrupt) };
+    let _hearing = interrupt.heard();
+    let reports = farm.run(&jobs, &mut |event| match event {
+        FarmEvent::Started(index, _) => output.note(format!("building {}", jobs[index].request.output.display())),
+        other => show_farm(&other, output),
+    });
+    let reports = reports.map_err(|(_, error)| error)?;
     if args.json {
-        output.json(&built)?;
+        output.json(&reports.iter().map(as_json).collect::<Vec<_>>())?;
+    } else {
+        reports.iter().try_for_each(|report| output.result(line(report)))?;
     }
     Ok(Outcome::Done)
+}
+
+fn request(args: &Engine, parts: PlanParts) -> BuildRequest {
+    let plan = args.output.as_deref().unwrap_or(std::path::Path::new("")).join(parts.path());
+    let PlanParts { architectures, profiles } = parts;
+    BuildRequest {
+        onnx: args.onnx.clone(),
+        output: plan,
+        profiles,
+        profiles_as: args.profiles_as,
+        architectures,
+        source: None,
+        prove_reproducible: args.prove_reproducible,
+    }
+}
+
+/// How plans are built, by the flags.
+pub(crate) fn farm(flags: &FarmFlags, interrupt: &Interrupt) -> Farm {
+    let cache = match (&flags.cache, flags.no_cache) {
+        (Some(folder), _) => Some(PlanCache::at(folder)),
+        (None, true) => None,
+        (None, false) => PlanCache::usual(),
+    };
+    let usual = Farm::usual();
+    Farm {
+        cache,
+        jobs: flags.jobs.map_or(usual.jobs, usize::from),
+        memory: flags.max_memory.unwrap_or(usual.memory),
+        timeout: flags.timeout.map(Duration::from_secs),
+        cancel: interrupt.cancel(),
+        ..usual
+    }
+}
+
+fn as_json(report: &BuildReport) -> Value {
+    json!({
+        "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
+        "bytes": report.manifest.plan.bytes, "build_s": report.build.as_secs_f64(), "peak_bytes": report.peak_bytes,
+        "reproducible": report.manifest.reproducible, "cached": report.cached, "cost": report.manifest.cost,
+    })
+}
+
+fn line(report: &BuildReport) -> String {
+    let (path, record) = (report.plan.display(), &report.manifest.plan);
+    let how = if report.cached { "from the cache".to_owned() } else { format!("built in {:.1} s", report.build.as_secs_f64()) };
+    let cost = report.manifest.cost.map(|cost| format!(", {:.2} × the weights", cost.plan_permille_of_weights as f64 / 1000.0));
+    format!("{path}: {}{}, sha256 {}, {how}", human_bytes(record.bytes), cost.unwrap_or_default(), record.sha256)
 }
 
 /// Flags on libraries as the engine takes them.
 pub(crate) fn lookup(tools: &Tools) -> Lookup {
     Lookup { worker: tools.worker.clone(), libraries: tools.tensorrt_dir.clone() }
+}
+
+/// What happens in a farm, as loud as asked for.
+pub(crate) fn show_farm(event: &FarmEvent<'_>, output: &Output) {
+    match event {
+        FarmEvent::Worker(_, event) => show(event, output),
+        FarmEvent::Started(_, bytes) => output.detail(format!("a worker starts; about {} are expected", human_bytes(*bytes))),
+        FarmEvent::NotKept(_, error) => output.note(format!("the plan is built, and not kept in the cache: {error}")),
+        FarmEvent::Done(..) | FarmEvent::Opens | FarmEvent::Closes => {}
+    }
 }
 
 /// TensorRT's log, as loud as asked for.

@@ -8,6 +8,7 @@ pub(crate) mod doctor;
 pub(crate) mod engine;
 pub(crate) mod export;
 pub(crate) mod families;
+pub(crate) mod forecast;
 pub(crate) mod generate;
 pub(crate) mod golden;
 pub(crate) mod import;

@@ -19,6 +19,8 @@ pub(crate) struct Run {
 pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plansmith"));
     command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR"));
+    // Tests of building build; those of the cache name one.
+    command.env("PLANSMITH_PLAN_CACHE", "off");
     command
 }
 

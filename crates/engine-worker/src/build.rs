@@ -52,7 +52,9 @@ pub(crate) fn build(
     let cache = network::cache_pairs(&network, &inputs, &outputs);
 
     configure(config.pin_mut(), &order.architectures)?;
-    add_profile(builder.pin_mut(), config.pin_mut(), &inputs, &order.inputs, logger)?;
+    for (index, shapes) in (0..).zip(&order.profiles) {
+        add_profile(builder.pin_mut(), config.pin_mut(), index, &inputs, shapes, logger)?;
+    }
     // SAFETY: the monitor lives until after the build.
     unsafe { config.pin_mut().setProgressMonitor(monitor.pointer()) };
     let settings = settings(config.pin_mut(), &network, parser.getFlags());
@@ -125,10 +127,11 @@ fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture
     Ok(())
 }
 
-/// Gives every input its shapes; the profile belongs to the builder.
+/// Gives every input its shapes in the profile of this number; the profile belongs to the builder.
 fn add_profile(
     builder: Pin<&mut IBuilder>,
     config: Pin<&mut IBuilderConfig>,
+    index: i32,
     inputs: &[TensorRecord],
     shapes: &[TensorShapes],
     logger: &Logger,
@@ -161,9 +164,9 @@ fn add_profile(
         }
     }
     // SAFETY: the profile is alive; `config` keeps a pointer to it, and the builder, dropped last, keeps it alive.
-    let index = unsafe { config.addOptimizationProfile(profile.as_mut().get_unchecked_mut()) };
-    if !profile.isValid() || index != 0 {
-        return Err(failed("TensorRT does not take the profile", logger.take(Severity::Warning)));
+    let added = unsafe { config.addOptimizationProfile(profile.as_mut().get_unchecked_mut()) };
+    if !profile.isValid() || added != index {
+        return Err(failed(format!("TensorRT does not take profile {index}"), logger.take(Severity::Warning)));
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use crate::log::Logger;
 use crate::network::dims;
 use crate::parse::c_string;
 
-/// Plans that are ready to run; the first whose profile fits a step runs it.
+/// Plans that are ready to run; the first that has a profile for a step runs it.
 pub(crate) struct Executor<'a> {
     logger: &'a Logger,
     plans: Vec<Plan>,
@@ -39,7 +39,10 @@ pub(crate) struct Executor<'a> {
 struct Plan {
     context: UniquePtr<IExecutionContext>,
     _engine: UniquePtr<ICudaEngine>,
-    profile: Profile,
+    /// In the engine's order.
+    profiles: Vec<Profile>,
+    /// Index of the one that the context uses.
+    chosen: usize,
 }
 
 /// What opening gives.
@@ -102,9 +105,11 @@ impl<'a> Executor<'a> {
             let (rows, held) = (self.batch, self.past);
             return Err(failed(format!("a step of {batch} rows after {past} tokens; the cache has {rows} rows of {held}"), Vec::new()));
         }
-        let Some(index) = self.plans.iter().position(|plan| plan.profile.fits(batch, sequence, past)) else {
+        let fitting = self.plans.iter().enumerate().find_map(|(index, plan)| Some((index, plan.fitting(batch, sequence, past)?)));
+        let Some((index, profile)) = fitting else {
             return Err(failed(format!("no profile fits batch={batch} sequence={sequence} past={past}"), Vec::new()));
         };
+        self.plans[index].choose(profile, &self.stream, self.logger)?;
         let mut offset = 0;
         for (name, columns) in [("input_ids", sequence), ("attention_mask", past + sequence), ("position_ids", sequence)] {
             let length = batch * columns * 8;
@@ -246,12 +251,35 @@ impl<'a> Executor<'a> {
 
 impl Plan {
     fn new(mut engine: UniquePtr<ICudaEngine>, logger: &Logger, manifest: &PlanManifest) -> Result<Self, Failure> {
-        let [record] = &manifest.profiles[..] else {
-            return Err(failed(format!("a plan has one profile; the manifest has {}", manifest.profiles.len()), Vec::new()));
-        };
+        let profiles: Vec<_> = manifest.profiles.iter().map(|record| record.profile.clone()).collect();
+        let found = engine.getNbOptimizationProfiles();
+        if usize::try_from(found) != Ok(profiles.len()) {
+            return Err(failed(format!("the plan has {found} profiles; its manifest has {}", profiles.len()), Vec::new()));
+        }
         let made = engine.pin_mut().createExecutionContext(ExecutionContextAllocationStrategy::kSTATIC.into());
         let context = owned(made).ok_or_else(|| failed("TensorRT makes no execution context", logger.take(Severity::Warning)))?;
-        Ok(Self { context, _engine: engine, profile: record.profile.clone() })
+        Ok(Self { context, _engine: engine, profiles, chosen: 0 })
+    }
+
+    /// The first profile that a step of this size fits.
+    fn fitting(&self, batch: u64, sequence: u64, past: u64) -> Option<usize> {
+        self.profiles.iter().position(|profile| profile.fits(batch, sequence, past))
+    }
+
+    /// Switches to another profile; shapes and addresses have to be set after it.
+    fn choose(&mut self, profile: usize, stream: &Stream, logger: &Logger) -> Result<(), Failure> {
+        if self.chosen == profile {
+            return Ok(());
+        }
+        let refuse = |log| failed(format!("TensorRT does not switch to profile `{}`", self.profiles[profile].name()), log);
+        let index = i32::try_from(profile).map_err(|_| refuse(Vec::new()))?;
+        // SAFETY: the stream is alive and outlives the context's use of it.
+        let switched = unsafe { self.context.pin_mut().setOptimizationProfileAsync(index, stream.raw().cast()) };
+        if !switched {
+            return Err(refuse(logger.take(Severity::Warning)));
+        }
+        self.chosen = profile;
+        Ok(())
     }
 }
 

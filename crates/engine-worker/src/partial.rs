@@ -20,7 +20,7 @@ pub(crate) struct PartialPlan {
 
 /// Writes a plan beside its final place and syncs it.
 pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<PartialPlan, files::Error> {
-    let path = folder.join(format!("{PREFIX}{}{SUFFIX}", std::process::id()));
+    let path = folder.join(plansmith_engine::partial_name(std::process::id()));
     let at = |action| move |error: std::io::Error| (action, error);
     let mut file = files::create(&path)?;
     let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from).map_err(at("lock"));

@@ -71,6 +71,18 @@ impl Architecture {
     }
 }
 
+/// Refuses none, and one that is named twice.
+pub(crate) fn check_all_different(architectures: &[Architecture]) -> Result<(), Error> {
+    let mut sorted = architectures.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    if sorted.is_empty() || sorted.len() != architectures.len() {
+        let names: Vec<_> = architectures.iter().map(|architecture| architecture.name()).collect();
+        return Err(Error::Architectures(names.join(",")));
+    }
+    Ok(())
+}
+
 /// The bits of a plan for `architectures`.
 pub fn architecture_bits(architectures: &[Architecture]) -> u32 {
     architectures.iter().fold(0, |bits, architecture| bits | architecture.bit())

@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::{Architecture, Error, PlanManifest, Profile, SourceRecord};
+use crate::architecture::check_all_different;
+use crate::{Architecture, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, check_profile_names};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -12,8 +13,10 @@ pub struct BuildRequest {
     pub onnx: PathBuf,
     /// Where the plan goes; its manifest goes beside it, see [`crate::manifest_path`]. Folders are created.
     pub output: PathBuf,
-    /// For which batch sizes and lengths. One profile a plan: a second one can duplicate the weights.
-    pub profile: Profile,
+    /// For which batch sizes and lengths, in order of preference; names differ. A second one can duplicate the weights.
+    pub profiles: Vec<Profile>,
+    /// How the profiles that the user named became those of this plan.
+    pub profiles_as: ProfilesAs,
     /// What the plan is for; several cost next to nothing.
     pub architectures: Vec<Architecture>,
     /// The checkpoint behind the graph, for the manifest.
@@ -28,23 +31,18 @@ impl BuildRequest {
         Self {
             onnx: onnx.as_ref().to_owned(),
             output: output.as_ref().to_owned(),
-            profile,
+            profiles: vec![profile],
+            profiles_as: ProfilesAs::PlanEach,
             architectures,
             source: None,
             prove_reproducible: false,
         }
     }
 
-    /// Refuses no architecture, or one named twice.
-    pub(crate) fn check_architectures(&self) -> Result<(), Error> {
-        let mut sorted = self.architectures.clone();
-        sorted.sort_unstable();
-        sorted.dedup();
-        if sorted.is_empty() || sorted.len() != self.architectures.len() {
-            let names: Vec<_> = self.architectures.iter().map(|architecture| architecture.name()).collect();
-            return Err(Error::Architectures(names.join(",")));
-        }
-        Ok(())
+    /// Refuses no architecture or profile, or one named twice.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        check_profile_names(&self.profiles)?;
+        check_all_different(&self.architectures)
     }
 }
 
@@ -63,4 +61,6 @@ pub struct BuildReport {
     pub build: Duration,
     /// Largest resident size of the worker, in bytes.
     pub peak_bytes: u64,
+    /// Whether it was taken from the cache; times and size are then those of the build that put it there.
+    pub cached: bool,
 }

@@ -51,3 +51,8 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
 fn list(header: &PlanHeader) -> String {
     header.architectures().iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join(", ")
 }
+
+/// Under which name the worker of this process id leaves a plan in the folder for it, until it is whole.
+pub fn partial_name(worker: u32) -> String {
+    format!(".plansmith-plan-{worker}.partial")
+}

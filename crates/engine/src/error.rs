@@ -2,10 +2,11 @@
 
 use std::fmt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Flavor};
+use crate::{Architecture, Flavor, Unsupported};
 
 /// What TensorRT's parser says about one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +40,13 @@ impl fmt::Display for NodeError {
         }
         write!(f, "{} [{}; {}]", self.message, self.code, self.position)
     }
+}
+
+/// What to export instead, and whom to leave out.
+fn leaving_out(reasons: &[Unsupported]) -> String {
+    let mut out: Vec<_> = reasons.iter().map(|reason| reason.architecture).collect();
+    out.dedup();
+    format!("export with `--dtype fp16`, or leave {} out", named(&out))
 }
 
 fn listed<T: fmt::Display>(lines: &[T]) -> String {
@@ -88,6 +96,9 @@ pub enum Error {
     /// No architecture was named, or one twice.
     #[error("architectures `{0}`: name each architecture once, and at least one")]
     Architectures(String),
+    /// Element types that an architecture does not take.
+    #[error("this graph cannot run on every architecture that was named:{}", listed(.0))]
+    Unsupported(Vec<Unsupported>),
     /// A name that is no flavour.
     #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
     UnknownFlavor(String),
@@ -168,6 +179,20 @@ pub enum Error {
         /// The last lines it printed.
         output: Vec<String>,
     },
+    /// The worker took too long.
+    #[error("the TensorRT worker was stopped while {doing}: it took longer than {} s", limit.as_secs_f64())]
+    TimedOut {
+        /// What it was asked to do.
+        doing: String,
+        /// The longest time that was allowed.
+        limit: Duration,
+    },
+    /// Somebody stopped the work.
+    #[error("stopped while {doing}")]
+    Cancelled {
+        /// What was being done.
+        doing: String,
+    },
     /// What came over the worker's descriptor is not a message.
     #[error("the TensorRT worker's answer is not understood: {0}")]
     Protocol(String),
@@ -207,6 +232,8 @@ impl Error {
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
+            Self::Unsupported(reasons) => Some(leaving_out(reasons)),
+            Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }

@@ -26,6 +26,11 @@ impl Flavor {
         }
     }
 
+    /// Whether the machine that builds a plan has no part in its bytes: no GPU is asked.
+    pub fn builds_anywhere(self) -> bool {
+        self == Self::Rtx
+    }
+
     /// Refuses a flavour whose worker does not exist.
     ///
     /// # Errors

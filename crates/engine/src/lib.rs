@@ -21,35 +21,57 @@
 
 mod architecture;
 mod build;
+mod cache;
 mod check;
 mod error;
+mod estimate;
+mod farm;
 mod flavor;
 mod header;
+mod layout;
+mod lengths;
+mod limits;
 mod manifest;
+mod memory;
 mod model;
 mod paths;
+mod prepared;
+mod preset;
 mod profile;
 pub mod protocol;
 mod session;
 mod shapes;
 mod span;
+mod support;
+mod types;
 mod worker;
 
 pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
 pub use build::{BuildReport, BuildRequest};
-pub use check::{PlanCheck, check_plan, manifest_path};
+pub use cache::PlanCache;
+pub use check::{PlanCheck, check_plan, manifest_path, partial_name};
 pub use error::{Error, NodeError};
+pub use estimate::{Forecast, ProfileForecast, Support};
+pub use farm::{Farm, FarmEvent, Job, half_of_memory};
 pub use flavor::Flavor;
 pub use header::{PlanHeader, PlanVersion};
+pub use layout::{ArchitecturesAs, PlanParts, ProfilesAs, spread};
+pub use lengths::ModelLengths;
+pub use limits::{Cancel, Limits};
 pub use manifest::{
-    Agreement, BuildHost, BuilderSettings, CachePair, FileRecord, Gpu, LibraryRecord, OnnxRecord, PlanManifest, PlanRecord, ProfileRecord,
-    RandomisedAddresses, Reproducibility, SourceRecord, TensorRecord,
+    Agreement, BuildHost, BuilderSettings, CachePair, CostRecord, FileRecord, Gpu, LibraryRecord, OnnxRecord, PlanManifest, PlanRecord,
+    ProfileRecord, RandomisedAddresses, Reproducibility, SourceRecord, TensorRecord,
 };
+pub use memory::DeviceMemory;
 pub use model::{ModelFacts, inspect_model};
 pub use paths::{Lookup, WorkerPaths};
+pub use prepared::{Models, Prepared};
+pub use preset::Preset;
 pub use profile::{Profile, check_profile_names};
 pub use protocol::{Event, Severity};
 pub use session::{CacheEntry, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
 pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes, static_slots};
 pub use span::Span;
+pub use support::{Unsupported, unsupported};
+pub use types::GraphTypes;
 pub use worker::Worker;

@@ -6,7 +6,7 @@ use plansmith_files::Digest;
 use plansmith_tensor::{DType, TensorSignature};
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Error, Flavor, PlanHeader, PlanVersion, Profile, TensorShapes};
+use crate::{Architecture, Error, Flavor, PlanHeader, PlanVersion, Profile, ProfilesAs, TensorShapes};
 
 /// A file by name, size and digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,6 +69,24 @@ pub struct ProfileRecord {
     pub profile: Profile,
     /// Every input's shapes.
     pub inputs: Vec<TensorShapes>,
+}
+
+/// What the choice of profiles cost.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CostRecord {
+    /// How the profiles that were named became those of this plan.
+    pub profiles_as: ProfilesAs,
+    /// Bytes of the graph's weights.
+    pub weight_bytes: u64,
+    /// Bytes of the plan for a thousand of weights: 2000 and more says that TensorRT keeps them twice.
+    pub plan_permille_of_weights: u64,
+}
+
+impl CostRecord {
+    pub(crate) fn new(profiles_as: ProfilesAs, weight_bytes: u64, plan_bytes: u64) -> Self {
+        Self { profiles_as, weight_bytes, plan_permille_of_weights: plan_bytes.saturating_mul(1000) / weight_bytes.max(1) }
+    }
 }
 
 /// An input or output.
@@ -237,8 +255,11 @@ pub struct PlanManifest {
     pub architectures: Vec<Architecture>,
     /// How it was built.
     pub builder: BuilderSettings,
-    /// Its profiles: one, since a second one can duplicate the weights.
+    /// Its profiles, in order of preference.
     pub profiles: Vec<ProfileRecord>,
+    /// What that choice cost; absent from the first plansmith's manifests.
+    #[serde(default)]
+    pub cost: Option<CostRecord>,
     /// Inputs in the graph's order.
     pub inputs: Vec<TensorRecord>,
     /// Outputs in the graph's order.

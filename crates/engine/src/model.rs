@@ -5,11 +5,11 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_onnx::Links;
-use plansmith_onnx::proto::NodeProto;
+use plansmith_onnx::proto::{NodeProto, TensorProto};
+use plansmith_onnx::{ExternalData, Links};
 use plansmith_tensor::Signature;
 
-use crate::{Error, FileRecord, OnnxRecord};
+use crate::{Error, FileRecord, GraphTypes, ModelLengths, OnnxRecord};
 
 /// An ONNX file that is fit to be given to a parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,12 @@ pub struct ModelFacts {
     pub signature: Signature,
     /// Names of the files with its external data, beside it.
     pub data: Vec<String>,
+    /// How long a sequence it is made for.
+    pub lengths: ModelLengths,
+    /// Bytes of its initialisers.
+    pub weight_bytes: u64,
+    /// Its element types.
+    pub types: GraphTypes,
 }
 
 /// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
@@ -54,7 +60,21 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         plansmith_onnx::Error::File(error) => Error::File(error),
         other => refuse(other.to_string()),
     })?;
-    Ok(ModelFacts { signature, data: files.into_keys().collect(), path })
+    let (lengths, types) = (ModelLengths::of(&model), GraphTypes::of(&model));
+    let weight_bytes = model.graph.iter().flat_map(|graph| &graph.initializer).filter_map(bytes_of).sum();
+    Ok(ModelFacts { signature, data: files.into_keys().collect(), path, lengths, weight_bytes, types })
+}
+
+/// Bytes of a tensor's data; `None` where they are neither in a file nor given raw, and the type is one of those that we do not know.
+fn bytes_of(tensor: &TensorProto) -> Option<u64> {
+    if let Ok(Some(ExternalData { length: Some(length), .. })) = ExternalData::of(tensor) {
+        return Some(length);
+    }
+    if let Some(raw) = &tensor.raw_data {
+        return Some(raw.len() as u64);
+    }
+    let shape = tensor.dims.iter().map(|&dim| u64::try_from(dim)).collect::<Result<Vec<_>, _>>().ok()?;
+    plansmith_onnx::dtype(tensor.data_type())?.tensor_bytes(&shape)
 }
 
 /// Input 6 of Attention since opset 24.

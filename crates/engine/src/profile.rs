@@ -127,11 +127,14 @@ impl FromStr for Profile {
     }
 }
 
-/// Refuses two profiles of one name: each name is a file.
+/// Refuses no profile, and two of one name: names are files.
 ///
 /// # Errors
 /// [`Error::Profile`] naming the second.
 pub fn check_profile_names(profiles: &[Profile]) -> Result<(), Error> {
+    if profiles.is_empty() {
+        return Err(Error::Profile { profile: String::new(), reason: "a plan needs at least one profile".to_owned() });
+    }
     for (index, profile) in profiles.iter().enumerate() {
         if profiles[..index].iter().any(|earlier| earlier.name == profile.name) {
             return Err(Error::Profile { profile: profile.to_string(), reason: "another profile has this name".to_owned() });

@@ -4,17 +4,21 @@ use std::fs::File;
 use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
+use crate::limits::{Over, Watch};
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, Error, FileRecord, PlanHeader, PlanManifest, PlanRecord, ProfileRecord,
-    RandomisedAddresses, Reproducibility, WorkerPaths, input_shapes, inspect_model, manifest_path,
+    Agreement, BuildHost, BuildReport, BuildRequest, CostRecord, Error, FileRecord, Limits, Models, PlanHeader, PlanManifest, PlanRecord,
+    Prepared, RandomisedAddresses, Reproducibility, WorkerPaths, manifest_path, partial_name,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -39,6 +43,8 @@ struct Process {
     child: Child,
     /// Closed first when dropped: the worker ends then.
     stream: Option<UnixStream>,
+    /// How long it is waited for.
+    watch: Watch,
     /// What it prints, libraries included.
     output: File,
 }
@@ -63,9 +69,11 @@ impl Worker {
             .stdin(OwnedFd::from(theirs))
             .stdout(output.try_clone().map_err(system)?)
             .stderr(output.try_clone().map_err(system)?)
+            // Who presses Ctrl-C speaks with us, and we with the worker.
+            .process_group(0)
             .spawn()
             .map_err(system)?;
-        let mut process = Process { child, stream: Some(ours), output };
+        let mut process = Process { child, stream: Some(ours), watch: Watch::default(), output };
         process.send("starting", &Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor })?;
         process.send_descriptor("starting", &libraries)?;
         process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
@@ -103,20 +111,29 @@ impl Worker {
     /// # Errors
     /// [`Error::Model`], [`Error::Shapes`], [`Error::Architectures`] before TensorRT is asked; [`Error::Parse`] with every node that it
     /// refuses; [`Error::Worker`] with its log; [`Error::WorkerDied`]; [`Error::File`].
-    pub fn build(mut self, request: &BuildRequest, progress: &mut dyn FnMut(Event)) -> Result<BuildReport, Error> {
-        request.check_architectures()?;
-        let model = inspect_model(&request.onnx)?;
-        let inputs = input_shapes(&request.profile, &model.signature.inputs)?;
-        let onnx = model.record()?;
+    pub fn build(self, request: &BuildRequest, progress: &mut dyn FnMut(Event)) -> Result<BuildReport, Error> {
+        let prepared = Prepared::of(request, &mut Models::default())?;
+        self.build_prepared(request, prepared, &Limits::default(), progress)
+    }
+
+    /// As [`Worker::build`], for a request that was checked before, and no longer than `limits` allow.
+    ///
+    /// # Errors
+    /// As [`Worker::build`]; [`Error::TimedOut`], [`Error::Cancelled`].
+    pub fn build_prepared(
+        mut self,
+        request: &BuildRequest,
+        prepared: Prepared,
+        limits: &Limits,
+        progress: &mut dyn FnMut(Event),
+    ) -> Result<BuildReport, Error> {
+        let Prepared { model, onnx, profiles, order } = prepared;
+        self.process.watch = limits.start();
         let folder = match request.output.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         plansmith_files::create_dir_all(folder)?;
-        let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
-            return Err(Error::Model { path: model.path, reason: "its name is not UTF-8".to_owned() });
-        };
-        let order = BuildOrder { onnx: name.to_owned(), architectures: request.architectures.clone(), inputs };
         let built = self.run_build(&model.path, folder, &order, progress)?;
         let partial = folder.join(&built.partial);
         let header = PlanHeader::read(&partial)?;
@@ -141,7 +158,8 @@ impl Worker {
             worker: FileRecord::of(&self.paths.worker)?,
             architectures: wanted,
             builder: built.builder.clone(),
-            profiles: vec![ProfileRecord { profile: request.profile.clone(), inputs: order.inputs }],
+            profiles,
+            cost: Some(CostRecord::new(request.profiles_as, model.weight_bytes, built.bytes)),
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
@@ -165,6 +183,7 @@ impl Worker {
             parse: Duration::from_millis(built.parse_ms),
             build: Duration::from_millis(built.build_ms),
             peak_bytes: built.peak_bytes,
+            cached: false,
         })
     }
 
@@ -174,12 +193,16 @@ impl Worker {
         for folder in [model.parent().unwrap_or(Path::new("/")), folder] {
             self.process.send_descriptor(&place, &plansmith_files::open(folder)?)?;
         }
-        match self.wait(&place, progress) {
-            Ok(Reply::Built(built)) => Ok(built),
-            Ok(other) => Err(unexpected(&other)),
-            Err(Error::Parse { nodes, .. }) => Err(Error::Parse { path: model.to_owned(), nodes }),
-            Err(error) => Err(with_place(error, &format!("{place} into `{}`", folder.display()))),
-        }
+        let error = match self.wait(&place, progress) {
+            Ok(Reply::Built(built)) => return Ok(built),
+            Ok(other) => unexpected(&other),
+            Err(Error::Parse { nodes, .. }) => Error::Parse { path: model.to_owned(), nodes },
+            Err(error) => with_place(error, &format!("{place} into `{}`", folder.display())),
+        };
+        // A worker that was killed while it wrote cannot tidy up.
+        self.process.kill();
+        plansmith_files::remove_file(&folder.join(partial_name(self.id())))?;
+        Err(error)
     }
 
     /// Builds once more, in a process of its own, from the very same request: another would move what is allocated after it.
@@ -192,6 +215,7 @@ impl Worker {
         progress: &mut dyn FnMut(Event),
     ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
+        second.process.watch = self.process.watch.clone();
         let built = second.run_build(model, folder, order, progress)?;
         plansmith_files::remove_file(&folder.join(&built.partial))?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
@@ -234,6 +258,7 @@ impl Process {
     /// The next reply that is no event.
     fn wait(&mut self, doing: &str, progress: &mut dyn FnMut(Event)) -> Result<Reply, Error> {
         loop {
+            self.ready(doing)?;
             let mut stream = self.stream()?;
             match protocol::receive(&mut stream) {
                 Ok(Some(Reply::Event(event))) => progress(event),
@@ -244,6 +269,38 @@ impl Process {
                 Err(error) => return Err(if self.ends() { self.died(doing) } else { error }),
             }
         }
+    }
+
+    /// Waits until there is something to receive, as long as it may take; kills the worker when that is over.
+    fn ready(&mut self, doing: &str) -> Result<(), Error> {
+        while let Some(patience) = self.watch.patience() {
+            let system = |error: std::io::Error| Error::Protocol(format!("waiting: {error}"));
+            if let Some(over) = self.watch.over() {
+                self.kill();
+                let doing = doing.to_owned();
+                return Err(match over {
+                    Over::Late(limit) => Error::TimedOut { doing, limit },
+                    Over::Cancelled => Error::Cancelled { doing },
+                });
+            }
+            let stream = self.stream()?;
+            stream.set_read_timeout(Some(patience)).map_err(system)?;
+            let seen = rustix::net::recv(stream, &mut [0_u8; 1], RecvFlags::PEEK);
+            stream.set_read_timeout(None).map_err(system)?;
+            // An error other than that nothing came is told by whoever receives next.
+            if !matches!(seen, Err(Errno::AGAIN | Errno::INTR)) {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends it at once.
+    fn kill(&mut self) {
+        self.stream = None;
+        // Fails where it has ended, which is what was wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 
     /// Whether it has ended, or does within a moment: descriptors close before a process can be waited for.

@@ -236,11 +236,11 @@ fn a_worker_ends_with_its_client() {
 
 #[test]
 #[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
-fn what_the_builder_says_reaches_the_user() {
+fn products_that_turing_lacks_are_refused_before_the_builder_is_asked() {
     let folder = tempfile::tempdir().unwrap();
     let onnx = decoder_in(folder.path(), "model");
     let mut model = plansmith_onnx::load(&onnx).unwrap();
-    // The last product in fp32, which Turing refuses.
+    // The last products in fp32; the builder says of them: FP32 GEMM is not supported.
     let nodes = &mut model.graph.as_mut().unwrap().node;
     let to_fp32 = nodes.iter().find(|node| node.output[0] == "logits").unwrap().clone();
     let scores = nodes.iter().position(|node| node.output[0] == "scores").unwrap();
@@ -256,6 +256,6 @@ fn what_the_builder_says_reaches_the_user() {
     let mut request = request(&onnx, &folder.path().join("decode.plan"));
     request.architectures = vec![Architecture::Sm75];
     let error = Worker::spawn(&paths()).unwrap().build(&request, &mut |_| {}).unwrap_err();
-    assert!(error.to_string().contains("FP32 GEMM is not supported"), "{error}");
+    assert!(error.to_string().contains("sm75 does not multiply matrices in F32 (first at `"), "{error}");
     assert!(error.hint().unwrap().contains("leave sm75 out"));
 }

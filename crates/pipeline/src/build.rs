@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use plansmith_checkpoint::Audit;
-use plansmith_engine::{BuildRequest, Event as EngineEvent, Lookup, Worker, manifest_path};
+use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
 use plansmith_lowering::{Kv, Source, export};
 use plansmith_runtime::OpenOptions;
@@ -36,6 +36,8 @@ pub struct BuildOptions<'a> {
     pub open: &'a OpenOptions,
     /// Where the worker and TensorRT are.
     pub lookup: &'a Lookup,
+    /// How plans are built, and where they are kept.
+    pub farm: &'a Farm,
     /// Prompts of a JSONL file, whose texts need the checkpoint's tokenizer.
     pub read_prompts: &'a dyn Fn(&Source, &Path) -> Result<Prompts, String>,
 }
@@ -51,8 +53,8 @@ pub enum Event<'a> {
     Begin(&'a str),
     /// Bytes converted so far.
     Converted(u64),
-    /// What TensorRT says.
-    Engine(EngineEvent),
+    /// What happens to plans.
+    Farm(FarmEvent<'a>),
     /// A check runs.
     Check(Progress<'a>),
     /// A stage ended; whether it was taken over.
@@ -166,11 +168,24 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
     let stages = &prepared.stages;
     let done = !options.force && up_to_date(&prepared, options)?.is_some();
     let store = Store::open(&beside(&prepared.output, ".partial"), &prepared.output)?;
-    let exports = stages.exports.iter().map(|stage| (stage.name(), stage.key));
-    let plans = stages.plans.iter().map(|stage| (stage.name(&stages.exports), stage.key));
-    let listed = exports.chain(plans).map(|(name, key)| StagePlan { cached: done || (!options.force && store.has(&name, key)), name });
-    let last = ["verify", "bundle"].map(|name| StagePlan { name: name.into(), cached: done });
-    Ok(listed.chain(last).collect())
+    let has = |name: &str, key| done || (!options.force && store.has(name, key));
+    let mut listed: Vec<StagePlan> =
+        stages.exports.iter().map(|stage| StagePlan { cached: has(&stage.name(), stage.key), name: stage.name() }).collect();
+    let farm = Farm { fresh: options.force, ..options.farm.clone() };
+    let mut models = Models::default();
+    for stage in &stages.plans {
+        let name = stage.name(&stages.exports);
+        // Only the graph itself tells whether the cache has its plans: one that is yet to be exported does not.
+        let graph = &stages.exports[stage.from];
+        let cached = match store.place(&graph.name(), graph.key) {
+            _ if has(&name, stage.key) => true,
+            Some(folder) if !options.force => farm.is_cached(&job(&prepared, stage, folder), &mut models)?,
+            _ => false,
+        };
+        listed.push(StagePlan { name, cached });
+    }
+    listed.extend(["verify", "bundle"].map(|name| StagePlan { name: name.into(), cached: done }));
+    Ok(listed)
 }
 
 /// The bundle that is there, if it is of the same recipe, agrees, and all its files have the sizes that its manifest says.
@@ -216,12 +231,11 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
             return Ok(Built::Stopped { stage: name, folder });
         }
     }
-    for stage in &prepared.stages.plans {
-        let name = stage.name(&prepared.stages.exports);
-        run.stage(&name, stage.key, progress, |run, progress| run.engine(stage, progress))?;
-        if last_stage.as_ref() == Some(&name) {
-            return Ok(Built::Stopped { stage: name, folder });
-        }
+    let plans = &prepared.stages.plans;
+    let last_plan = plans.iter().position(|stage| last_stage.as_ref() == Some(&stage.name(&prepared.stages.exports)));
+    run.engines(&plans[..last_plan.map_or(plans.len(), |last| last + 1)], progress)?;
+    if let (Some(_), Some(stage)) = (last_plan, &last_stage) {
+        return Ok(Built::Stopped { stage: stage.clone(), folder });
     }
     let start = Instant::now();
     progress(Event::Begin("verify"));
@@ -304,28 +318,52 @@ impl Run<'_> {
         Ok(files)
     }
 
-    fn engine(&mut self, stage: &PlanStage, progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
-        let export = &self.prepared.stages.exports[stage.from];
-        let plan = self.folder.join(&stage.path);
-        let onnx = self.folder.join("onnx").join(&export.file);
-        let mut request = BuildRequest::new(onnx, &plan, stage.profile.clone(), vec![stage.architecture]);
-        request.source = Some(self.engine_source());
-        let report = Worker::spawn(&stage.paths)?.build(&request, &mut |event| progress(Event::Engine(event)))?;
-        let beside = manifest_path(&plan);
-        let manifest = FileRecord { bytes: plansmith_files::metadata(&beside)?.len(), sha256: sha256_file(&beside)? };
-        let record = FileRecord { bytes: report.manifest.plan.bytes, sha256: report.manifest.plan.sha256 };
-        let manifest_name = Path::new(&stage.path).with_extension("json").to_string_lossy().into_owned();
-        Ok(StageFiles::from([(stage.path.clone(), record), (manifest_name, manifest)]))
-    }
-
-    fn engine_source(&self) -> plansmith_engine::SourceRecord {
-        let sizes = self.prepared.audit.files.iter();
-        plansmith_engine::SourceRecord {
-            revision: self.prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
-            files: sizes
-                .map(|file| plansmith_engine::FileRecord { name: file.name.clone(), bytes: file.size, sha256: file.sha256 })
-                .collect(),
+    /// Plans, side by side: what neither the folder being filled, nor the last bundle, nor the cache has.
+    fn engines(&mut self, stages: &[PlanStage], progress: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+        let mut names = Vec::new();
+        let mut jobs = Vec::new();
+        let mut to_build = Vec::new();
+        for stage in stages {
+            let name = stage.name(&self.prepared.stages.exports);
+            let reused = if self.options.force { None } else { self.store.reuse(&name, stage.key)? };
+            match reused {
+                Some(files) => {
+                    progress(Event::Begin(&name));
+                    progress(Event::End(&name, Duration::ZERO, true));
+                    self.files.extend(files);
+                }
+                None => {
+                    jobs.push(job(self.prepared, stage, self.folder));
+                    names.push(name);
+                    to_build.push(stage);
+                }
+            }
         }
+        let farm = Farm { fresh: self.options.force, ..self.options.farm.clone() };
+        let mut began: Vec<Option<Instant>> = vec![None; jobs.len()];
+        // A plan that is there is remembered at once: a run that is stopped need not build it again.
+        let mut failed = None;
+        let built = farm.run(&jobs, &mut |event| {
+            match event {
+                FarmEvent::Started(index, _) => {
+                    began[index] = Some(Instant::now());
+                    progress(Event::Begin(&names[index]));
+                }
+                FarmEvent::Done(index, report) => {
+                    let files = plan_files(to_build[index], report).inspect(|files| self.files.extend(files.clone()));
+                    let kept = files.and_then(|files| self.store.finish(&names[index], to_build[index].key, files));
+                    failed = failed.take().or(kept.err());
+                    let time = began[index].map_or(Duration::ZERO, |start| start.elapsed());
+                    progress(Event::End(&names[index], time, report.cached));
+                }
+                _ => {}
+            }
+            progress(Event::Farm(event));
+        });
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        built.map(|_| ()).map_err(|(_, error)| error.into())
     }
 
     fn verify(&mut self, progress: &mut dyn FnMut(Event<'_>)) -> Result<Verdict, Error> {
@@ -425,14 +463,42 @@ impl Run<'_> {
         let plan = |stage: &PlanStage| PlanRecord {
             path: stage.path.clone(),
             from: format!("onnx/{}", exports[stage.from].file),
-            architecture: stage.architecture.name().to_owned(),
-            profile: stage.profile.name().to_owned(),
+            architecture: stage.parts.target(),
+            profile: stage.parts.name(),
             recipe: stage.key,
         };
         manifest.plans = prepared.stages.plans.iter().map(plan).collect();
         manifest.files = self.files.clone();
         manifest
     }
+}
+
+/// What a plan stage asks for, with its graph and its plan in `folder`.
+fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
+    let sizes = prepared.audit.files.iter();
+    let source = plansmith_engine::SourceRecord {
+        revision: prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
+        files: sizes.map(|file| plansmith_engine::FileRecord { name: file.name.clone(), bytes: file.size, sha256: file.sha256 }).collect(),
+    };
+    let request = BuildRequest {
+        onnx: folder.join("onnx").join(&prepared.stages.exports[stage.from].file),
+        output: folder.join(&stage.path),
+        profiles: stage.parts.profiles.clone(),
+        profiles_as: stage.profiles_as,
+        architectures: stage.parts.architectures.clone(),
+        source: Some(source),
+        prove_reproducible: false,
+    };
+    Job { paths: stage.paths.clone(), request }
+}
+
+/// A plan and its manifest, by path within the bundle.
+fn plan_files(stage: &PlanStage, report: &BuildReport) -> Result<StageFiles, Error> {
+    let beside = &report.manifest_path;
+    let manifest = FileRecord { bytes: plansmith_files::metadata(beside)?.len(), sha256: sha256_file(beside)? };
+    let plan = FileRecord { bytes: report.manifest.plan.bytes, sha256: report.manifest.plan.sha256 };
+    let manifest_name = Path::new(&stage.path).with_extension("json").to_string_lossy().into_owned();
+    Ok(StageFiles::from([(stage.path.clone(), plan), (manifest_name, manifest)]))
 }
 
 fn graph_record(stage: &ExportStage) -> GraphRecord {

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use plansmith_engine::{Architecture, Flavor, Profile, Span};
+use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span};
 use plansmith_files::Digest;
 use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target};
 use plansmith_runtime::RuntimeKind;
@@ -121,31 +121,84 @@ pub struct EngineSpec {
     /// GPU architectures.
     #[serde(deserialize_with = "parsed_list")]
     pub architectures: Vec<Architecture>,
+    /// Whether each has a plan of its own.
+    #[serde(default = "plan_for_each_architecture")]
+    pub architectures_as: ArchitecturesAs,
     /// Shape profiles, by name.
     #[serde(deserialize_with = "unique_map")]
     pub profiles: IndexMap<String, ProfileSpec>,
+    /// Whether each has a plan of its own.
+    #[serde(default = "plan_for_each_profile")]
+    pub profiles_as: ProfilesAs,
+}
+
+fn plan_for_each_architecture() -> ArchitecturesAs {
+    ArchitecturesAs::PlanEach
+}
+
+fn plan_for_each_profile() -> ProfilesAs {
+    ProfilesAs::PlanEach
 }
 
 fn rtx() -> Flavor {
     Flavor::Rtx
 }
 
-/// One shape profile; each axis a number, or `[min, opt, max]`.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ProfileSpec {
-    /// Rows.
-    pub batch: Axis,
-    /// New tokens a row.
-    pub sequence: Axis,
-    /// Tokens in the cache.
-    pub past: Axis,
+/// One shape profile: the name of a preset, or axes that are each a number or `[min, opt, max]`.
+#[derive(Debug, Clone)]
+pub enum ProfileSpec {
+    /// Fitted to the model's length.
+    Preset(Preset),
+    /// As written.
+    Axes {
+        /// Rows.
+        batch: Axis,
+        /// New tokens a row.
+        sequence: Axis,
+        /// Tokens in the cache.
+        past: Axis,
+    },
+}
+
+impl<'de> Deserialize<'de> for ProfileSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Axes {
+            batch: Axis,
+            sequence: Axis,
+            past: Axis,
+        }
+        struct Read;
+        impl<'de> Visitor<'de> for Read {
+            type Value = ProfileSpec;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("batch, sequence and past, or a preset (chat, batch, long-prompt)")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<ProfileSpec, E> {
+                let known = || Preset::ALL.map(Preset::name).join(", ");
+                let preset = Preset::of_name(text).ok_or_else(|| E::custom(format!("`{text}` is no preset; they are {}", known())))?;
+                Ok(ProfileSpec::Preset(preset))
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, entries: A) -> Result<ProfileSpec, A::Error> {
+                let Axes { batch, sequence, past } = Axes::deserialize(serde::de::value::MapAccessDeserializer::new(entries))?;
+                Ok(ProfileSpec::Axes { batch, sequence, past })
+            }
+        }
+        deserializer.deserialize_any(Read)
+    }
 }
 
 impl ProfileSpec {
-    /// As the engine takes it.
-    pub(crate) fn profile(&self, name: &str) -> Result<Profile, plansmith_engine::Error> {
-        Profile::new(name, self.batch.0, self.sequence.0, self.past.0)
+    /// As the engine takes it, for a model of these lengths.
+    pub(crate) fn profile(&self, name: &str, lengths: &ModelLengths) -> Result<Profile, plansmith_engine::Error> {
+        match self {
+            Self::Preset(preset) => preset.profile(name, lengths),
+            Self::Axes { batch, sequence, past } => Profile::new(name, batch.0, sequence.0, past.0),
+        }
     }
 }
 

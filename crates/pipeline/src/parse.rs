@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use plansmith_engine::ModelLengths;
 use serde_yaml::Value;
 
 use crate::Error;
@@ -60,7 +61,7 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         }
         engine.flavor.require_worker()?;
         for (name, profile) in &engine.profiles {
-            profile.profile(name)?;
+            profile.profile(name, &ModelLengths::default())?;
         }
     }
     Ok(())
@@ -134,6 +135,8 @@ pub(crate) fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>)
 mod tests {
     use std::path::Path;
 
+    use plansmith_engine::{ArchitecturesAs, ModelLengths, ProfilesAs};
+
     use super::parse_pipeline;
     use crate::Error;
     use crate::file::Storage;
@@ -168,7 +171,25 @@ output: ../dist/smollm2
         let pipeline = parse_pipeline(Path::new("p.yaml"), GOOD, &["export.0.dtype=bf16".into()]).unwrap();
         assert_eq!(pipeline.export[0].dtype, Storage::Bf16);
         assert_eq!(pipeline.engines[0].architectures.len(), 2);
-        assert_eq!(pipeline.engines[0].profiles["decode"].past.0.to_array(), [0, 512, 2048]);
+        let decode = pipeline.engines[0].profiles["decode"].profile("decode", &ModelLengths::default()).unwrap();
+        assert_eq!(decode.past().to_array(), [0, 512, 2048]);
+    }
+
+    #[test]
+    fn presets_and_layouts_are_read() {
+        let text = GOOD.replace("decode: { batch: 1, sequence: 1, past: [0, 512, 2048] }", "decode: chat");
+        let text = text.replace("    profiles:\n", "    architectures_as: one-plan\n    profiles_as: one-dynamic\n    profiles:\n");
+        let engine = parse_pipeline(Path::new("p.yaml"), &text, &[]).unwrap().engines.remove(0);
+        assert_eq!((engine.architectures_as, engine.profiles_as), (ArchitecturesAs::OnePlan, ProfilesAs::OneDynamic));
+        let lengths = ModelLengths { max_positions: Some(2048), ..ModelLengths::default() };
+        let decode = engine.profiles["decode"].profile("decode", &lengths).unwrap();
+        assert_eq!(decode.to_string(), "decode:batch=1,sequence=1..1..2048,past=0..512..2047");
+        let unknown = shown(&error(&text.replace("decode: chat", "decode: chatt")));
+        assert!(unknown.contains("`chatt` is no preset; they are chat, batch, long-prompt"), "{unknown}");
+        let unknown = shown(&error(&text.replace("one-dynamic", "one-dynamik")));
+        assert!(unknown.contains("one-dynamik") && unknown.ends_with("did you mean `one-dynamic`?"), "{unknown}");
+        let unknown = shown(&error(&GOOD.replace("past: 0", "passt: 0")));
+        assert!(unknown.contains("unknown field `passt`") && unknown.starts_with("p.yaml:12"), "{unknown}");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::Audit;
-use plansmith_engine::{Architecture, Lookup, Profile, Worker, WorkerPaths};
+use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -13,7 +13,7 @@ use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
 use crate::Error;
-use crate::file::{EngineSpec, PipelineFile, relative_to};
+use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(crate) struct ExportStage {
 pub(crate) struct PlanStage {
     /// Index of the export that it is built from.
     pub(crate) from: usize,
-    pub(crate) architecture: Architecture,
-    pub(crate) profile: Profile,
+    pub(crate) parts: PlanParts,
+    pub(crate) profiles_as: ProfilesAs,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
@@ -60,7 +60,7 @@ impl ExportStage {
 
 impl PlanStage {
     pub(crate) fn name(&self, exports: &[ExportStage]) -> String {
-        format!("engine:{}:{}:{}", exports[self.from].id, self.architecture.name(), self.profile.name())
+        format!("engine:{}:{}:{}", exports[self.from].id, self.parts.target(), self.parts.name())
     }
 }
 
@@ -80,9 +80,14 @@ pub(crate) struct Inputs<'a> {
 impl Stages {
     pub(crate) fn of(inputs: &Inputs<'_>) -> Result<Self, Error> {
         let mut exports = exports(inputs)?;
-        let mut plans = Vec::new();
+        let mut plans: Vec<PlanStage> = Vec::new();
         for engine in &inputs.pipeline.engines {
-            plans.extend(plan_stages(inputs, engine, &mut exports)?);
+            let more = plan_stages(inputs, engine, &mut exports, &plans)?;
+            plans.extend(more);
+        }
+        if let Some(twice) = first_duplicate(plans.iter().map(|plan| plan.path.as_str())) {
+            let problem = format!("ask for `{twice}` twice");
+            return Err(Error::Invalid { path: inputs.path.to_owned(), key: "engines".into(), problem, hint: None });
         }
         let verify = verify_key(inputs, &exports, &plans)?;
         let mut hasher = Hasher::default();
@@ -140,7 +145,12 @@ fn export_key(inputs: &Inputs<'_>, lowered: &Lowered) -> Result<Digest, Error> {
     Ok(hasher.finish())
 }
 
-fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<ExportStage>) -> Result<Vec<PlanStage>, Error> {
+fn plan_stages(
+    inputs: &Inputs<'_>,
+    engine: &EngineSpec,
+    exports: &mut Vec<ExportStage>,
+    earlier: &[PlanStage],
+) -> Result<Vec<PlanStage>, Error> {
     let missing =
         || Error::Invalid { path: inputs.path.to_owned(), key: "engines.from".into(), problem: "names no export".into(), hint: None };
     let named = exports.iter().position(|export| export.id == engine.from).ok_or_else(missing)?;
@@ -149,24 +159,39 @@ fn plan_stages(inputs: &Inputs<'_>, engine: &EngineSpec, exports: &mut Vec<Expor
     let library = Worker::spawn(&paths)?.greeting().library.clone();
     let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
-    let mut stages = Vec::new();
-    for &architecture in &engine.architectures {
-        for (name, profile) in &engine.profiles {
-            let profile = profile.profile(name)?;
-            let mut hasher = Hasher::default();
-            hasher.field(b"engine");
-            hasher.field(exports[from].key.to_string().as_bytes());
-            hasher.field(architecture.name().as_bytes());
-            hasher.field(format!("{profile:?}").as_bytes());
-            // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
-            for sha256 in [library.core.sha256, library.parser.sha256, worker] {
-                hasher.field(sha256.to_string().as_bytes());
-            }
-            let path = format!("{folder}/{}/{}.plan", architecture.name(), profile.name());
-            stages.push(PlanStage { from, architecture, profile, path, paths: paths.clone(), key: hasher.finish() });
+    let lengths = lengths(inputs.source);
+    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
+    let plans = spread(&engine.architectures, engine.architectures_as, &profiles, engine.profiles_as)?;
+    let stage = |parts: PlanParts| {
+        let mut hasher = Hasher::default();
+        hasher.field(b"engine");
+        hasher.field(exports[from].key.to_string().as_bytes());
+        hasher.field(format!("{parts:?}").as_bytes());
+        // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
+        for sha256 in [library.core.sha256, library.parser.sha256, worker] {
+            hasher.field(sha256.to_string().as_bytes());
         }
+        // Plans of one folder serve one cache, so they are of one graph; the first graph has the plain name.
+        let plain = format!("{folder}/{}", parts.target());
+        let taken = earlier.iter().any(|plan| plan.from != from && folder_of(&plan.path) == plain);
+        let place = if taken { format!("{plain}-{}", engine.from) } else { plain };
+        let path = format!("{place}/{}.plan", parts.name());
+        PlanStage { from, parts, profiles_as: engine.profiles_as, path, paths: paths.clone(), key: hasher.finish() }
+    };
+    Ok(plans.into_iter().map(stage).collect())
+}
+
+fn folder_of(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// As the metadata of every graph of `source` will say.
+fn lengths(source: &Source) -> ModelLengths {
+    ModelLengths {
+        max_length: source.loaded.max_length,
+        max_positions: Some(source.loaded.spec.max_positions),
+        switch_length: source.loaded.spec.switch_length(),
     }
-    Ok(stages)
 }
 
 /// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.

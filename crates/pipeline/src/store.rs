@@ -63,7 +63,16 @@ impl Store {
 
     /// Whether a stage with this key need not run.
     pub(crate) fn has(&self, name: &str, key: Digest) -> bool {
-        self.done.get(name).is_some_and(|done| done.key == key && self.is_there(&done.files)) || self.in_last(key).is_some()
+        self.place(name, key).is_some()
+    }
+
+    /// The folder that has the files of a stage with this key.
+    pub(crate) fn place(&self, name: &str, key: Digest) -> Option<&Path> {
+        if self.done.get(name).is_some_and(|done| done.key == key && self.is_there(&done.files)) {
+            return Some(&self.folder);
+        }
+        self.in_last(key)?;
+        self.last.as_ref().map(|(bundle, _)| bundle.as_path())
     }
 
     /// Remembers that a stage is done.

@@ -18,7 +18,7 @@ use crate::worker::Worker;
 
 const RECORD: &str = "testdata/plans.json";
 const ARCHITECTURE: &str = "sm89";
-const PROFILE: &str = "batch=1,sequence=1..8..32,past=0..8..32";
+const PROFILE: &str = "batch=1,sequence=1..8..32,past=0..8..31";
 const AT_ONCE: usize = 2;
 
 /// `testdata/plans.json`.

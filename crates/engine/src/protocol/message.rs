@@ -134,8 +134,8 @@ pub struct BuildOrder {
     pub onnx: String,
     /// What the plan is for.
     pub architectures: Vec<Architecture>,
-    /// Every input's shapes.
-    pub inputs: Vec<TensorShapes>,
+    /// Every input's shapes, for each profile.
+    pub profiles: Vec<Vec<TensorShapes>>,
 }
 
 /// A plan that was built.

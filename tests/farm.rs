@@ -1,0 +1,149 @@
+//! Plans as a release builds them: foreseen, many at once, cached, stopped.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod common;
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use common::{case, command, copy_files, names, plansmith, run, text};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+/// A graph of a tiny checkpoint: two layers, two key/value heads of 16, 256 tokens of vocabulary, 4096 positions.
+fn graph(folder: &Path, dtype: &str) -> PathBuf {
+    let out = folder.join(dtype);
+    plansmith(&["export", text(&case("llama3_rope")), "-o", text(&out), "--dialect", "tensorrt", "--dtype", dtype]).exits(0);
+    let name = names(&out).into_iter().find(|name| name.ends_with(".onnx")).unwrap();
+    out.join(name)
+}
+
+const PROFILE: &str = "decode:batch=1..4..8,sequence=1,past=0..512..2048";
+
+#[test]
+fn a_dry_run_says_everything_and_starts_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = graph(folder.path(), "bf16");
+    let arguments = ["engine", text(&graph), "--arch", "sm80,sm120", "--profile", PROFILE, "--profile", "chat", "--dry-run"];
+    let without_worker = |more: &[&str]| {
+        let arguments: Vec<&str> = arguments.iter().chain(more).copied().collect();
+        run(command(&arguments).env("PLANSMITH_WORKER_RTX", "/nowhere").env("PLANSMITH_TENSORRT_RTX_DIR", "/nowhere"))
+    };
+    let said = without_worker(&[]).exits(0).stdout;
+    assert!(said.contains("attention_mask: [1, 1] .. [4, 513] .. [8, 2049]"), "{said}");
+    assert!(said.contains("past_key_values.0.key and 3 more: [1, 2, 0, 16] .. [4, 2, 512, 16] .. [8, 2, 2048, 16]"), "{said}");
+    assert!(said.contains("sm120: takes every element type"), "{said}");
+
+    let plans: Value = serde_json::from_str(&without_worker(&["--arch-as", "one-plan", "--json"]).exits(0).stdout).unwrap();
+    assert_eq!(plans.as_array().unwrap().len(), 2);
+    assert_eq!(plans[1]["plan"], "sm80+sm120/chat.plan");
+    assert_eq!(plans[1]["profiles"][0]["profile"]["past"], serde_json::json!([0, 1024, 4095]));
+    let memory = &plans[0]["profiles"][0]["memory"];
+    // Four caches of 8 rows × 2 heads × 2048 × 16 in bf16, and one token more; 8 × 1 × 256 logits in fp32.
+    let bytes = ["past", "present", "logits"].map(|part| memory[part].as_u64().unwrap());
+    assert_eq!(bytes, [4_194_304, 4_196_352, 8192]);
+    assert_eq!(names(folder.path()), ["bf16"]);
+
+    let refused = without_worker(&["--arch", "sm75"]).exits(2);
+    assert!(refused.stdout.contains("sm75 has no BF16") && refused.stderr.contains("sm75 has no BF16"), "{}{}", refused.stdout, refused.stderr);
+    let long = ["engine", text(&graph), "--arch", "sm80", "--profile", "p:batch=1,sequence=1,past=0..1..4096", "--dry-run"];
+    let long = plansmith(&long).exits(2).stderr;
+    assert!(long.contains("past 4096 before sequence 1 is 4097 tokens; the longest is 4096"), "{long}");
+}
+
+/// Two graphs for two architectures: four plans.
+fn matrix(folder: &Path) -> PathBuf {
+    copy_files(&case("llama3_rope"), &folder.join("model"));
+    let engines = |from: &str| format!("  - {{ from: {from}, architectures: [sm86, sm120], profiles: {{ decode: {{ batch: 1, sequence: 1, past: [0, 8, 64] }} }} }}\n");
+    let pipeline = folder.join("pipeline.yaml");
+    let text = format!(
+        "name: tiny\nsource: {{ checkpoint: model }}\nexport:\n  - {{ id: fp16, dtype: fp16 }}\n  - {{ id: bf16, dtype: bf16 }}\nengines:\n{}{}output: dist/tiny\n",
+        engines("fp16"),
+        engines("bf16")
+    );
+    std::fs::write(&pipeline, text).unwrap();
+    pipeline
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_matrix_is_built_once_and_then_taken_from_the_cache() {
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, cache, bundle) = (matrix(folder.path()), folder.path().join("cache"), folder.path().join("dist/tiny"));
+    let build = |more: &[&str]| {
+        let arguments = ["build", text(&pipeline), "--cache", text(&cache)];
+        run(&mut command(&[&arguments, more].concat())).exits(0)
+    };
+    build(&[]);
+    let plans = ["sm120", "sm120-bf16", "sm86", "sm86-bf16"];
+    let engines = bundle.join("engines").join(names(&bundle.join("engines")).remove(0));
+    assert_eq!(names(&engines), plans);
+    let read = |plan: &str| std::fs::read(engines.join(plan).join("decode.plan")).unwrap();
+    let first = plans.map(read);
+
+    // Without a bundle the graphs are exported again, and no plan is built.
+    std::fs::remove_dir_all(&bundle).unwrap();
+    let second = build(&[]).stderr;
+    let taken = second.lines().filter(|line| line.starts_with("engine:") && line.ends_with("taken over"));
+    assert_eq!(taken.count(), 4, "{second}");
+    assert!(plans.map(read) == first, "the same bytes");
+    assert!(build(&[]).stdout.contains("up to date"));
+    plansmith(&["check", text(&bundle)]).exits(0);
+
+    // Anew, without the cache.
+    if inspected(&engines.join("sm86/decode.plan"))["manifest"]["reproducible"]["not-tried"]["randomised_addresses"] == "off" {
+        build(&["--force"]);
+        assert!(plans.map(read) == first, "plans are reproducible");
+    }
+}
+
+fn inspected(plan: &Path) -> Value {
+    serde_json::from_str(&plansmith(&["inspect", text(plan), "--json"]).exits(0).stdout).unwrap()
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn ctrl_c_ends_workers_and_leaves_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (graph, out, cache) = (graph(folder.path(), "fp16"), folder.path().join("plans"), folder.path().join("cache"));
+    let arguments = ["-v", "engine", text(&graph), "-o", text(&out), "--arch", "sm86,sm120", "--profile", PROFILE, "--cache", text(&cache)];
+    let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("\"build\"") {
+        line.clear();
+        assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends before it builds");
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    let mut rest = String::new();
+    stderr.read_to_string(&mut rest).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(2), "{rest}");
+    assert!(rest.contains("error: stopped while building"), "{rest}");
+    let left: Vec<_> = names(&out).iter().flat_map(|target| names(&out.join(target))).collect();
+    assert!(left.is_empty(), "{left:?}");
+    assert!(!cache.exists(), "nothing was kept");
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn profiles_and_architectures_become_one_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (graph, out) = (graph(folder.path(), "fp16"), folder.path().join("plans"));
+    let profiles = ["--profile", "prefill:batch=1,sequence=1..16..64,past=0", "--profile", "decode:batch=1,sequence=1,past=0..16..64"];
+    let build = |how: &str| {
+        let arguments = ["engine", text(&graph), "-o", text(&out), "--arch", "sm86,sm89", "--arch-as", "one-plan", "--profiles-as", how];
+        plansmith(&[&arguments, &profiles[..]].concat()).exits(0);
+    };
+    build("one-plan");
+    build("one-dynamic");
+    assert_eq!(names(&out), ["sm86+sm89"]);
+    let folder = out.join("sm86+sm89");
+    let both = inspected(&folder.join("prefill+decode.plan"));
+    assert_eq!(both["architectures"], serde_json::json!(["sm86", "sm89"]));
+    assert_eq!(both["manifest"]["profiles"].as_array().unwrap().len(), 2);
+    assert_eq!(both["manifest"]["cost"]["profiles_as"], "one-plan");
+    let one = inspected(&folder.join("prefill-or-decode.plan"));
+    assert_eq!(one["manifest"]["profiles"][0]["profile"]["sequence"], serde_json::json!([1, 1, 64]));
+    assert_eq!(one["manifest"]["cost"]["profiles_as"], "one-dynamic");
+}
