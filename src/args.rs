@@ -269,6 +269,9 @@ pub(crate) struct Tools {
     /// The folder of the TensorRT-RTX libraries
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorrt_dir: Option<PathBuf>,
+    /// The GPU that plans run on, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) gpu: u32,
     /// The TensorRT worker's executable
     #[arg(long, value_name = "FILE")]
     pub(crate) worker: Option<PathBuf>,

@@ -124,7 +124,7 @@ fn first_able(runtime: Option<RuntimeKind>, open: impl Fn(RuntimeKind) -> Result
 
 fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
     let paths = WorkerPaths::find(Flavor::Rtx, &lookup(tools))?;
-    match open_plans(&paths, plans)? {
+    match open_plans(&paths, plans, &open_options(tools).device)? {
         OpenedPlans::Session(loaded) => Ok(loaded),
         OpenedPlans::NotExecuted(reason) => {
             let built_for = plans.first().and_then(|plan| PlanManifest::read(&manifest_path(plan)).ok());

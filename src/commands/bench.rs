@@ -20,7 +20,11 @@ struct Report {
     load_s: f64,
     load_header_s: f64,
     load_map_s: f64,
+    load_deserialise_s: f64,
+    load_context_s: f64,
     load_session_s: f64,
+    /// From the start of opening to the logits after the first prefill.
+    first_token_s: f64,
     prefill_tokens: usize,
     prefill_s: f64,
     decode_tokens: usize,
@@ -41,10 +45,12 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         let name = format!("{} {}", loaded.facts.kind, loaded.facts.version);
         (loaded.session, loaded.breakdown, name)
     };
-    let (mut prefills, mut decodes) = (Vec::new(), Vec::new());
+    let (mut prefills, mut decodes, mut first) = (Vec::new(), Vec::new(), Duration::ZERO);
     for repetition in 0..=args.repeat {
         let (prefill, decode) = measure(&mut *session, args.prefill.max(1), args.decode)?;
-        if repetition > 0 {
+        if repetition == 0 {
+            first = prefill;
+        } else {
             prefills.push(prefill);
             decodes.push(decode);
         }
@@ -55,7 +61,10 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         load_s: breakdown.total().as_secs_f64(),
         load_header_s: breakdown.header.as_secs_f64(),
         load_map_s: breakdown.map.as_secs_f64(),
+        load_deserialise_s: breakdown.deserialise.as_secs_f64(),
+        load_context_s: breakdown.context.as_secs_f64(),
         load_session_s: breakdown.session.as_secs_f64(),
+        first_token_s: (breakdown.total() + first).as_secs_f64(),
         prefill_tokens: args.prefill.max(1),
         prefill_s: prefill.as_secs_f64(),
         decode_tokens: args.decode,
@@ -67,7 +76,12 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
     } else {
         let (header, map, session) = (report.load_header_s, report.load_map_s, report.load_session_s);
         output.result(format!("runtime  {}", report.runtime))?;
-        output.result(format!("load     {:.3} s (header {header:.3}, map {map:.3}, session {session:.3})", report.load_s))?;
+        let on_device = match breakdown.deserialise + breakdown.context {
+            Duration::ZERO => String::new(),
+            _ => format!(", deserialise {:.3}, context {:.3}", report.load_deserialise_s, report.load_context_s),
+        };
+        output.result(format!("load     {:.3} s (header {header:.3}, map {map:.3}{on_device}, session {session:.3})", report.load_s))?;
+        output.result(format!("first    token after {:.3} s, load included", report.first_token_s))?;
         output.result(format!("prefill  {} tokens in {:.3} s", report.prefill_tokens, report.prefill_s))?;
         output.result(format!("decode   {:.1} tokens/s", report.decode_tokens_per_s))?;
         output.result(format!("peak     {} MB", report.peak_bytes / 1_000_000))?;

@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
+use plansmith_engine::DeviceOptions;
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin_within};
 use plansmith_runtime::{ModelShape, NameMap, OpenOptions, RuntimeKind};
@@ -148,7 +149,9 @@ fn model_shape(source: &Source) -> ModelShape {
 
 /// Flags on libraries as the runtimes take them.
 pub(crate) fn open_options(tools: &Tools) -> OpenOptions {
-    OpenOptions { ort_library: tools.ort_library.clone(), ..OpenOptions::default() }
+    let kernels = plansmith_files::cache_folder().map(|folder| folder.join("kernels"));
+    let device = DeviceOptions { gpu: tools.gpu, kernels };
+    OpenOptions { ort_library: tools.ort_library.clone(), device, ..OpenOptions::default() }
 }
 
 fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome, Failure> {

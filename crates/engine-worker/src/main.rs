@@ -7,8 +7,10 @@
 mod addresses;
 mod build;
 mod cuda;
+mod device;
 mod execute;
 mod failure;
+mod kernels;
 mod libraries;
 mod log;
 mod network;

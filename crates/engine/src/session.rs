@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use plansmith_tensor::{DType, Signature};
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{OpenOrder, PlanOrder, Reply, Request, SharedTensor, StepOrder};
-use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path};
+use crate::protocol::{LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, SharedTensor, StepOrder};
+use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path, static_slots};
 
 /// Why plans were not executed, and what could be checked nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +51,7 @@ pub struct StepTokens<'a> {
     pub sequence: u64,
     /// `[batch, sequence]`.
     pub input_ids: &'a [i64],
-    /// `[batch, past + sequence]`.
+    /// `[batch, past + sequence]`; what a static cache has beyond is added here.
     pub attention_mask: &'a [i64],
     /// `[batch, sequence]`.
     pub position_ids: &'a [i64],
@@ -68,12 +69,25 @@ pub struct CacheEntry {
     pub tensor: TensorBytes,
 }
 
+/// Where plans are to be executed, and what is kept of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Which GPU, counted from 0.
+    pub gpu: u32,
+    /// Folder for the kernels that TensorRT-RTX compiles for it; `None`: they are compiled anew each time.
+    pub kernels: Option<PathBuf>,
+}
+
 /// Plans of one model (one profile each) that share one cache.
 #[derive(Debug)]
 pub struct PlanSession {
     worker: Worker,
     memory: File,
-    gpu: Gpu,
+    ready: Ready,
+    /// Time that comparing the plans with their manifests took.
+    check: Duration,
+    /// Slots a row of a static cache.
+    slots: Option<u64>,
     signature: Signature,
     profiles: Vec<Profile>,
     batch: u64,
@@ -83,12 +97,21 @@ pub struct PlanSession {
 impl PlanSession {
     /// Checks plans against the manifests beside them and opens them on the first GPU.
     ///
+    /// # Errors
+    /// Those of [`PlanSession::open_on`].
+    pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
+        Self::open_on(paths, plans, &DeviceOptions::default())
+    }
+
+    /// Checks plans against the manifests beside them and against this host, and opens them on a GPU.
+    ///
     /// Where several fit a step, the first does it; so prefill and decode can have a plan each.
     ///
     /// # Errors
-    /// Those of [`check_plan`]; the plans are not of one model; the worker fails; TensorRT refuses the plan for a reason other than that
-    /// there is no GPU.
-    pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
+    /// Those of [`check_plan`]; the plans are not of one model; [`Error::Unfit`]: a plan was built for another library, GPU or driver; the worker
+    /// fails; TensorRT refuses the plan for a reason other than that there is no GPU.
+    pub fn open_on(paths: &WorkerPaths, plans: &[PathBuf], device: &DeviceOptions) -> Result<Opened, Error> {
+        let start = Instant::now();
         let mut orders: Vec<PlanOrder> = Vec::new();
         let mut checked = Vec::new();
         for plan in plans {
@@ -100,6 +123,7 @@ impl PlanSession {
             }
             orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest });
         }
+        let check = start.elapsed();
         let Some(first) = orders.first() else {
             return Err(Error::Protocol("no plan was given to open".to_owned()));
         };
@@ -109,11 +133,16 @@ impl PlanSession {
         let mut worker = Worker::spawn(paths)?;
         let memory = rustix::fs::memfd_create("plansmith-tensors", MemfdFlags::CLOEXEC)
             .map_err(|error| Error::Protocol(format!("no memory file: {error}")))?;
-        worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked }))?;
+        let slots = static_slots(&signature.inputs);
+        let (gpu, kernels) = (device.gpu, device.kernels.clone());
+        worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked, gpu, kernels }))?;
         let memory = File::from(memory);
         worker.send_descriptor("opening a plan", &memory)?;
         match worker.wait("opening a plan", &mut |_| {})? {
-            Reply::Opened(gpu) => Ok(Opened::Session(Box::new(Self { worker, memory, gpu, signature, profiles, batch: 0, past: 0 }))),
+            Reply::Opened(ready) => {
+                let (batch, past) = (0, 0);
+                Ok(Opened::Session(Box::new(Self { worker, memory, ready, check, slots, signature, profiles, batch, past })))
+            }
             Reply::NotExecuted(reason) => Ok(Opened::NotExecuted(reason)),
             other => Err(unexpected(&other)),
         }
@@ -121,7 +150,22 @@ impl PlanSession {
 
     /// The GPU it runs on.
     pub fn gpu(&self) -> &Gpu {
-        &self.gpu
+        &self.ready.gpu
+    }
+
+    /// Time that comparing the plans with their manifests took, their hashes above all.
+    pub fn check_time(&self) -> Duration {
+        self.check
+    }
+
+    /// Where the time of opening went in the worker.
+    pub fn times(&self) -> LoadTimes {
+        self.ready.times
+    }
+
+    /// Bytes on the device for tokens, cache and logits.
+    pub fn device_bytes(&self) -> u64 {
+        self.ready.device_bytes
     }
 
     /// Inputs and outputs, open axes named `?`.
@@ -171,6 +215,12 @@ impl PlanSession {
                 "no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}"
             )));
         }
+        if let Some(max_length) = self.slots.filter(|&slots| slots < past + sequence) {
+            return Err(Error::Protocol(format!(
+                "{} tokens a row do not fit the plan's static cache: max_length is {max_length}",
+                past + sequence
+            )));
+        }
         let mut bytes = Vec::new();
         for (name, array, expected) in [
             ("input_ids", tokens.input_ids, batch * sequence),
@@ -183,7 +233,14 @@ impl PlanSession {
                     "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
                 )));
             }
-            bytes.extend(array.iter().flat_map(|value| value.to_le_bytes()));
+            // Slots of a static cache that hold no token are not to be seen.
+            let pads = self.slots.filter(|_| name == "attention_mask").map_or(0, |slots| slots - past - sequence);
+            for row in array.chunks_exact((array.len() / batch.max(1) as usize).max(1)) {
+                bytes.extend(row.iter().copied().chain((0..pads).map(|_| 0)).flat_map(i64::to_le_bytes));
+            }
+        }
+        if self.slots.is_some() {
+            bytes.extend((0..batch).flat_map(|_| past.to_le_bytes()));
         }
         let io = |error| Error::Protocol(format!("memory file: {error}"));
         if self.memory.metadata().map_err(io)?.len() < bytes.len() as u64 {
@@ -198,7 +255,7 @@ impl PlanSession {
         }
     }
 
-    /// Copies the cache out, in the order of the graph's inputs; empty before the first step.
+    /// Copies the cache out, in the order of the graph's inputs, all slots of a static one; empty before the first step.
     ///
     /// # Errors
     /// The worker fails.
