@@ -103,9 +103,7 @@ impl Model {
             }
             Graph::Plans(plans) => match runtime {
                 None | Some(RuntimeKind::TensorRt) => run_plans(plans, tools),
-                Some(other) => {
-                    Err(Failure::new(format!("{other} runs graphs; {} is a plan", name(plans))).hint("leave --runtime out"))
-                }
+                Some(other) => Err(Failure::new(format!("{other} runs graphs; {} is a plan", name(plans))).hint("leave --runtime out")),
             },
         }
     }

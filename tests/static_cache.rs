@@ -5,7 +5,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{Run, case, names, plansmith, text};
+use common::{Run, case, names, plansmith, text, words};
 use plansmith_onnx::ModelProto;
 use plansmith_onnx::proto::NodeProto;
 
@@ -89,6 +89,24 @@ fn one_token_past_the_last_slot_is_refused_before_the_runtime_is_asked() {
     // A golden that is longer than the cache says which set it could not be compared on, and proves nothing.
     let run = verify("llama3_rope", &graph, &[]);
     assert!(run.stdout.contains("to set `p0` (300 tokens a row do not fit its static cache: max_length is 24)"), "{}", run.stdout);
+}
+
+/// Greedy text is that of the growing cache, up to the last slot and not beyond.
+#[test]
+#[ignore = "needs ONNX Runtime: run by cargo xtask test"]
+fn run_generates_the_same_text_until_the_cache_is_full() {
+    let (folder, graph) = exported("llama3_rope", "24", &[]);
+    std::fs::write(graph.with_file_name("tokenizer.json"), words(256).to_string()).unwrap();
+    plansmith(&["export", text(&case("llama3_rope")), "-o", text(&folder.path().join("out"))]).exits(0);
+    let prompt = (0..16).map(|index| format!("t{}", (7 * index + 3) % 250 + 3)).collect::<Vec<_>>().join(" ");
+    let run = |graph: &Path, tokens: &str| {
+        plansmith(&["run", text(graph), "--prompt", &prompt, "--max-tokens", tokens, "--token-ids", "--runtime", "ort"])
+    };
+    // The last token that is chosen needs no slot.
+    let growing = run(&graph.with_file_name("model.onnx"), "9").exits(0);
+    assert_eq!(run(&graph, "9").exits(0).stdout, growing.stdout);
+    let full = run(&graph, "10").exits(2);
+    assert!(full.stderr.contains("25 tokens a row do not fit its static cache: max_length is 24"), "{}", full.stderr);
 }
 
 /// rten has no TensorScatter, and says so; where another runtime was named too, that one decides.

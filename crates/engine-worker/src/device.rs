@@ -68,7 +68,8 @@ impl Device {
     pub(crate) fn clear(&self, name: &str, stream: &Stream) -> Result<(), Failure> {
         let buffer = self.find(name)?;
         // SAFETY: the buffer has that many bytes and lives as long as the stream's work, which its owner waits for before it drops either.
-        unsafe { result::memset_d8_async(buffer.pointer, 0, buffer.bytes, stream.raw()) }.map_err(|error| refuse("clearing the cache", error))
+        unsafe { result::memset_d8_async(buffer.pointer, 0, buffer.bytes, stream.raw()) }
+            .map_err(|error| refuse("clearing the cache", error))
     }
 
     /// Copies `bytes`, pinned, to the beginning of a tensor, in the order of the stream.
@@ -107,7 +108,8 @@ impl Pinned {
     pub(crate) fn new(bytes: usize) -> Result<Self, Failure> {
         let bytes = bytes.max(SMALLEST);
         // SAFETY: a context is current; the pointer is freed once, when this is dropped.
-        let pointer = unsafe { result::malloc_host(bytes, 0) }.map_err(|error| refuse(&format!("pinning {bytes} bytes"), error))?.cast::<u8>();
+        let pointer =
+            unsafe { result::malloc_host(bytes, 0) }.map_err(|error| refuse(&format!("pinning {bytes} bytes"), error))?.cast::<u8>();
         // SAFETY: the allocation has that many bytes; from here on all of them are initialised.
         unsafe { pointer.write_bytes(0, bytes) };
         Ok(Self { pointer, bytes })

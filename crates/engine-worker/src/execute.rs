@@ -10,8 +10,8 @@ use plansmith_engine::protocol::{Failure, LoadTimes, OpenOrder, PlanOrder, Ready
 use plansmith_engine::{
     CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord, device_buffers, fits_host, refusal, static_slots,
 };
-use trtx_sys::nvinfer1::{ICudaEngine, IExecutionContext, IRuntime};
 use trtx_sys::Dims64;
+use trtx_sys::nvinfer1::{ICudaEngine, IExecutionContext, IRuntime};
 
 use crate::cuda::{self, Stream};
 use crate::device::{Device, Pinned};
@@ -111,7 +111,8 @@ impl<'a> Executor<'a> {
         };
         check_cache(&manifest)?;
         let PlanManifest { inputs, outputs, cache, .. } = manifest;
-        let on_host = |name: &&str| wanted.iter().filter(|buffer| buffer.names.iter().any(|known| known == name)).map(|buffer| buffer.bytes).sum();
+        let on_host =
+            |name: &&str| wanted.iter().filter(|buffer| buffer.names.iter().any(|known| known == name)).map(|buffer| buffer.bytes).sum();
         let tokens: u64 = TOKENS.iter().map(|name| on_host(&name)).sum();
         let staging = Pinned::new(usize::try_from(tokens.max(on_host(&"logits"))).unwrap_or(usize::MAX))?;
         times.buffers_us = microseconds(start);
@@ -167,7 +168,10 @@ impl<'a> Executor<'a> {
                 let size = usize::try_from(length).map_err(|error| because("a step's input", &error))?;
                 let room = self.staging.slice().len();
                 let Some(bytes) = self.staging.slice().get_mut(staged..staged + size) else {
-                    return Err(failed(format!("a step's input of {} bytes does not fit the {room} that are pinned", staged + size), Vec::new()));
+                    return Err(failed(
+                        format!("a step's input of {} bytes does not fit the {room} that are pinned", staged + size),
+                        Vec::new(),
+                    ));
                 };
                 self.memory.read_exact_at(bytes, offset).map_err(|error| because("the memory file", &error))?;
                 self.device.upload(name, bytes, &self.stream)?;

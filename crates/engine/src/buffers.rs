@@ -51,7 +51,8 @@ fn sizes(manifest: &PlanManifest) -> Result<Vec<(&TensorRecord, u64)>, Error> {
                 None => largest(tensor, &record.profile),
             };
             let bytes = shape.and_then(|shape| tensor.dtype.tensor_bytes(&shape));
-            let open = || Error::Protocol(format!("the largest size of `{}` {:?} does not follow from the manifest", tensor.name, tensor.shape));
+            let open =
+                || Error::Protocol(format!("the largest size of `{}` {:?} does not follow from the manifest", tensor.name, tensor.shape));
             most = most.max(bytes.ok_or_else(open)?);
         }
         sizes.push((tensor, most));

@@ -242,7 +242,9 @@ impl Error {
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
-            Self::Unfit { .. } => Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned()),
+            Self::Unfit { .. } => {
+                Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned())
+            }
             Self::Unsupported(reasons) => Some(leaving_out(reasons)),
             Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {

@@ -21,7 +21,10 @@ pub fn fits_host(manifest: &PlanManifest, library: PlanVersion, gpu: Option<&Gpu
         let major = |cuda: &str| cuda.split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major(&gpu.cuda) < major(&there.cuda) {
             let driver = gpu.driver.as_deref().unwrap_or("of unknown version");
-            return Err(format!("it was built under a driver for CUDA {}; the driver here ({driver}) supports CUDA {}", there.cuda, gpu.cuda));
+            return Err(format!(
+                "it was built under a driver for CUDA {}; the driver here ({driver}) supports CUDA {}",
+                there.cuda, gpu.cuda
+            ));
         }
         compared.push(format!("driver: CUDA {}, built under CUDA {}", gpu.cuda, there.cuda));
     }

@@ -57,6 +57,39 @@ pub struct StepTokens<'a> {
     pub position_ids: &'a [i64],
 }
 
+impl StepTokens<'_> {
+    /// The bytes of the token inputs, one after the other, for a cache of `past` tokens a row; of a static one with `slots` slots, the mask
+    /// covers them all and `cache_position` follows.
+    fn staged(&self, past: u64, slots: Option<u64>) -> Result<Vec<u8>, Error> {
+        let (batch, sequence, total) = (self.batch, self.sequence, past + self.sequence);
+        if let Some(max_length) = slots.filter(|&slots| slots < total) {
+            return Err(Error::Protocol(format!("{total} tokens a row do not fit the plan's static cache: max_length is {max_length}")));
+        }
+        let mut bytes = Vec::new();
+        for (name, array, columns) in [
+            ("input_ids", self.input_ids, sequence),
+            ("attention_mask", self.attention_mask, total),
+            ("position_ids", self.position_ids, sequence),
+        ] {
+            let (found, expected) = (array.len(), batch * columns);
+            if found as u64 != expected || expected == 0 {
+                return Err(Error::Protocol(format!(
+                    "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
+                )));
+            }
+            // Slots that hold no token are not to be seen.
+            let pads = slots.filter(|_| name == "attention_mask").map_or(0, |slots| slots - total);
+            for row in array.chunks_exact(columns as usize) {
+                bytes.extend(row.iter().copied().chain((0..pads).map(|_| 0)).flat_map(i64::to_le_bytes));
+            }
+        }
+        if slots.is_some() {
+            bytes.extend((0..batch).flat_map(|_| past.to_le_bytes()));
+        }
+        Ok(bytes)
+    }
+}
+
 /// `logits`: `[batch, sequence, vocab]`, or `[batch, 1, vocab]` where the graph gives only the last attended position.
 pub type StepLogits = TensorBytes;
 
@@ -215,33 +248,7 @@ impl PlanSession {
                 "no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}"
             )));
         }
-        if let Some(max_length) = self.slots.filter(|&slots| slots < past + sequence) {
-            return Err(Error::Protocol(format!(
-                "{} tokens a row do not fit the plan's static cache: max_length is {max_length}",
-                past + sequence
-            )));
-        }
-        let mut bytes = Vec::new();
-        for (name, array, expected) in [
-            ("input_ids", tokens.input_ids, batch * sequence),
-            ("attention_mask", tokens.attention_mask, batch * (past + sequence)),
-            ("position_ids", tokens.position_ids, batch * sequence),
-        ] {
-            if array.len() as u64 != expected {
-                let found = array.len();
-                return Err(Error::Protocol(format!(
-                    "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
-                )));
-            }
-            // Slots of a static cache that hold no token are not to be seen.
-            let pads = self.slots.filter(|_| name == "attention_mask").map_or(0, |slots| slots - past - sequence);
-            for row in array.chunks_exact((array.len() / batch.max(1) as usize).max(1)) {
-                bytes.extend(row.iter().copied().chain((0..pads).map(|_| 0)).flat_map(i64::to_le_bytes));
-            }
-        }
-        if self.slots.is_some() {
-            bytes.extend((0..batch).flat_map(|_| past.to_le_bytes()));
-        }
+        let bytes = tokens.staged(past, self.slots)?;
         let io = |error| Error::Protocol(format!("memory file: {error}"));
         if self.memory.metadata().map_err(io)?.len() < bytes.len() as u64 {
             self.memory.set_len(bytes.len() as u64).map_err(io)?;
@@ -300,4 +307,24 @@ fn same_model(first: &PlanManifest, plan: &Path, other: &PlanManifest) -> Result
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     let text = format!("{reply:?}");
     Error::Protocol(format!("an unexpected answer: {}", text.chars().take(200).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(bytes: &[u8]) -> Vec<i64> {
+        bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+    }
+
+    #[test]
+    fn a_static_cache_is_given_a_mask_of_all_slots_and_where_to_write() {
+        let tokens = StepTokens { batch: 2, sequence: 1, input_ids: &[5, 6], attention_mask: &[1, 1, 1, 0, 1, 1], position_ids: &[2, 1] };
+        assert_eq!(numbers(&tokens.staged(2, None).unwrap()), [5, 6, 1, 1, 1, 0, 1, 1, 2, 1]);
+        assert_eq!(numbers(&tokens.staged(2, Some(3)).unwrap()), [5, 6, 1, 1, 1, 0, 1, 1, 2, 1, 2, 2], "the last slot");
+        assert_eq!(numbers(&tokens.staged(2, Some(4)).unwrap()), [5, 6, 1, 1, 1, 0, 0, 1, 1, 0, 2, 1, 2, 2]);
+        let refused = |past, slots| tokens.staged(past, slots).unwrap_err().to_string();
+        assert!(refused(2, Some(2)).ends_with("3 tokens a row do not fit the plan's static cache: max_length is 2"));
+        assert!(refused(1, None).ends_with("attention_mask has 6 elements; batch 2, sequence 1 and past 1 imply 4"));
+    }
 }

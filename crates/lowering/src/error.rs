@@ -64,7 +64,9 @@ impl Error {
         match self {
             Error::Opset(_) => Some("pass --opset 23 (composite operators) or --opset 21 (primitive operators)".into()),
             Error::StaticOpset(_) => Some("leave --opset out, or pass --opset 24".into()),
-            Error::LargeCache { .. } => Some("pass --max-length N: tokens of the longest sequence, padding included, that will be run".into()),
+            Error::LargeCache { .. } => {
+                Some("pass --max-length N: tokens of the longest sequence, padding included, that will be run".into())
+            }
             Error::Slots { .. } => Some("pass --max-length N with a number that the model has positions for".into()),
             Error::Storage { .. } => Some("pass --dtype fp32, or another dtype to convert to".into()),
             Error::NotInPlace(_) => Some("pass --weights auto, which copies the files where it must".into()),

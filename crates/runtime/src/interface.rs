@@ -340,7 +340,11 @@ mod tests {
         assert_eq!(fitted.integers(Role::CachePosition), Some((vec![2], &[6, 6][..])));
         assert_eq!(fitted.integers(Role::AttentionMask), Some((vec![2, 8], &[1; 16][..])), "filled to the last slot");
         let fitted = interface.fit(&Batch::unpadded(1, vec![1, 2], 0).unwrap(), 1, 0).unwrap();
-        assert_eq!(fitted.integers(Role::AttentionMask), Some((vec![1, 8], &[1, 1, 0, 0, 0, 0, 0, 0][..])), "slots without a token are not seen");
+        assert_eq!(
+            fitted.integers(Role::AttentionMask),
+            Some((vec![1, 8], &[1, 1, 0, 0, 0, 0, 0, 0][..])),
+            "slots without a token are not seen"
+        );
         let error = interface.fit(&Batch::unpadded(1, vec![1, 2], 7).unwrap(), 1, 7).unwrap_err();
         assert_eq!(error.to_string(), "9 tokens a row do not fit its static cache: max_length is 8");
         let held = HostTensor::new(vec![2, 2, 8, 16], (0..512).map(|index| index as f32).collect()).unwrap();

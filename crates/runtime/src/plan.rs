@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
-use plansmith_engine::{DeviceOptions, NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path};
+use plansmith_engine::{
+    DeviceOptions, NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path,
+};
 use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
 use crate::interface::{CachePort, Interface, Reading};
@@ -93,9 +95,16 @@ impl Session for TensorRtSession {
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
         let fitted = self.interface.fit(batch, self.rows, self.past)?;
         let batch = &fitted.batch;
+        let [rows, sequence, past] = [batch.batch, batch.sequence, self.past].map(|size| size as u64);
+        let profiles = self.session.get_mut().profiles();
+        if !profiles.iter().any(|profile| profile.fits(rows, sequence, past)) {
+            let profiles: Vec<String> = profiles.iter().map(ToString::to_string).collect();
+            let step = format!("batch={rows} sequence={sequence} past={past}");
+            return Err(SessionError::Unsupported(format!("no profile fits {step}; the plans have {}", profiles.join("; "))));
+        }
         let tokens = StepTokens {
-            batch: batch.batch as u64,
-            sequence: batch.sequence as u64,
+            batch: rows,
+            sequence,
             input_ids: &batch.input_ids,
             attention_mask: &batch.attention_mask,
             position_ids: &batch.position_ids,

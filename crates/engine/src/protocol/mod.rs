@@ -10,7 +10,8 @@ mod message;
 
 pub use frame::{receive, receive_descriptor, send, send_descriptor};
 pub use message::{
-    BuildOrder, BuiltPlan, Event, Failure, Greeting, LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, Severity, SharedTensor, StepOrder,
+    BuildOrder, BuiltPlan, Event, Failure, Greeting, LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, Severity, SharedTensor,
+    StepOrder,
 };
 
 /// Changes with every change of a message.
