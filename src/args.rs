@@ -1,10 +1,18 @@
 //! The command line: flags only. What they do is in `commands/`.
 
+mod bundle;
+mod fetch;
+
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plansmith_engine::{ArchitecturesAs, ProfilesAs};
+use plansmith_pipeline::System;
+use plansmith_verify::CheckName;
+
+pub(crate) use self::bundle::{Check, Merge, Sign};
+pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
 #[derive(Debug, Parser)]
@@ -39,12 +47,15 @@ pub(crate) struct Global {
 }
 
 #[derive(Debug, Subcommand)]
-#[expect(clippy::large_enum_variant, reason = "there is one a process")]
 pub(crate) enum Verb {
     /// Run every stage of a pipeline file, into a bundle
     Build(Build),
+    /// Join what `build --only` made on several machines into a bundle
+    Merge(Merge),
     /// Say what a checkpoint, GGUF, ONNX graph or plan is, from its header
     Inspect(Inspect),
+    /// Get a checkpoint from a Hugging Face hub, pinned by commit
+    Fetch(Fetch),
     /// Make a safetensors checkpoint from a GGUF
     Import(Import),
     /// Write an ONNX graph of a checkpoint
@@ -63,6 +74,8 @@ pub(crate) enum Verb {
     Bench(Bench),
     /// Check every file of a bundle against its manifest
     Check(Check),
+    /// Sign a bundle, or make a key to sign with
+    Sign(Sign),
     /// Say which runtimes, libraries and GPUs are usable here, and why others are not
     Doctor(Doctor),
     /// Say which model families are supported
@@ -88,7 +101,8 @@ pub(crate) enum Verb {
 #[command(after_help = "Examples:
   plansmith build pipelines/smollm2.yaml
   plansmith build pipelines/smollm2.yaml --plan-only
-  plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export")]
+  plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export
+  plansmith build pipelines/smollm2.yaml --emit github-actions > .github/workflows/bundle.yaml")]
 pub(crate) struct Build {
     /// The pipeline file
     pub(crate) pipeline: PathBuf,
@@ -101,6 +115,12 @@ pub(crate) struct Build {
     /// Run stages up to and including this one
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
+    /// Run this stage alone, with the exports it needs, for `plansmith merge`; repeatable
+    #[arg(long, value_name = "NAME", conflicts_with = "stage")]
+    pub(crate) only: Vec<String>,
+    /// Print the jobs for github-actions, gitlab, argo or make: one a stage, and one that merges
+    #[arg(long, value_name = "SYSTEM")]
+    pub(crate) emit: Option<System>,
     /// Run every stage anew, cached or not
     #[arg(long)]
     pub(crate) force: bool,
@@ -297,7 +317,7 @@ pub(crate) struct FarmFlags {
     pub(crate) timeout: Option<u64>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
       --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048
@@ -370,6 +390,9 @@ pub(crate) struct Verify {
     /// Feed rows without padding only, for graphs that are never fed others
     #[arg(long)]
     pub(crate) unpadded: bool,
+    /// Leave a check out, for graphs that are never used so: chunked, batch…; repeatable. The verdict names it as skipped
+    #[arg(long, value_name = "CHECK")]
+    pub(crate) without: Vec<CheckName>,
     /// Logits computed elsewhere
     #[arg(long, value_name = "FILE")]
     pub(crate) golden: Option<PathBuf>,
@@ -484,20 +507,6 @@ pub(crate) struct Bench {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tools: Tools,
-}
-
-#[derive(Debug, Args)]
-#[command(after_help = "Example:
-  plansmith check dist/smollm2-135m --digest 3f5a…")]
-pub(crate) struct Check {
-    /// The bundle
-    pub(crate) bundle: PathBuf,
-    /// The manifest's digest as it must be
-    #[arg(long, value_name = "HEX")]
-    pub(crate) digest: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

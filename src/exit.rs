@@ -93,9 +93,11 @@ macro_rules! plain {
 }
 
 with_hint!(
+    plansmith_attest::Error,
     plansmith_checkpoint::Error,
     plansmith_checkpoint::gguf::Error,
     plansmith_engine::Error,
+    plansmith_hub::Error,
     plansmith_lowering::Error,
     plansmith_pipeline::Error,
     plansmith_reference::Error,

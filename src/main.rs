@@ -42,6 +42,7 @@ fn main() -> ExitCode {
 fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
     match verb {
         Verb::Inspect(args) => commands::inspect::run(&args, output),
+        Verb::Fetch(args) => commands::fetch::run(&args, output),
         Verb::Import(args) => commands::import::run(&args, output),
         Verb::Export(args) => commands::export::run(&args, output),
         Verb::Engine(args) => commands::engine::run(&args, output),
@@ -52,6 +53,8 @@ fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
         Verb::Bench(args) => commands::bench::run(&args, output),
         Verb::Build(args) => commands::build::run(&args, output),
         Verb::Check(args) => commands::check::run(&args, output),
+        Verb::Merge(args) => commands::build::merge(&args, output),
+        Verb::Sign(args) => commands::sign::run(&args, output),
         Verb::Doctor(args) => commands::doctor::run(&args, output),
         Verb::Families(args) => commands::families::run(&args, output),
         Verb::Completions { shell } => commands::generate::completions(shell, output),

@@ -156,3 +156,99 @@ fn a_bundle_is_verified_without_its_source() {
     std::fs::write(&weights, bytes).unwrap();
     plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(1);
 }
+
+#[test]
+fn two_builds_give_the_same_manifest_and_provenance_but_for_when_and_where() {
+    let projects = [Project::new(), Project::new()];
+    let built = projects.each_ref().map(|project| {
+        plansmith(&["build", text(&project.pipeline())]).exits(0);
+        let read = |name: &str| std::fs::read_to_string(project.bundle().join(name)).unwrap();
+        let mut provenance: serde_json::Value = serde_json::from_str(&read("provenance.json")).unwrap();
+        let run = provenance["predicate"].as_object_mut().unwrap().remove("runDetails").unwrap();
+        assert!(run["metadata"]["startedOn"].as_str().unwrap().ends_with('Z'), "{run}");
+        (read("manifest.json"), provenance)
+    });
+    assert_eq!(built[0], built[1]);
+    let provenance = &built[0].1;
+    assert_eq!(provenance["_type"], "https://in-toto.io/Statement/v1");
+    assert_eq!(provenance["predicateType"], "https://slsa.dev/provenance/v1");
+    let subjects = provenance["subject"].as_array().unwrap();
+    let names: Vec<&str> = subjects.iter().map(|subject| subject["name"].as_str().unwrap()).collect();
+    assert_eq!(names[0], "manifest.json");
+    assert!(names.contains(&"onnx/model_fp16.onnx") && names.contains(&"verdict.json"), "{names:?}");
+    let sources = provenance["predicate"]["buildDefinition"]["resolvedDependencies"].as_array().unwrap();
+    assert!(sources.iter().any(|source| source["name"] == "model/model.safetensors"), "{sources:?}");
+}
+
+#[test]
+fn a_signature_holds_for_one_key_and_every_byte() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let bundle = project.bundle();
+    let key = |name: &str| {
+        let path = project.folder.path().join(name);
+        plansmith(&["sign", "--new-key", text(&path)]).exits(0);
+        (path.clone(), path.with_added_extension("pub"))
+    };
+    let ((secret, public), (_, other)) = (key("a.pem"), key("b.pem"));
+    assert!(plansmith(&["sign", "--new-key", text(&secret)]).exits(2).stderr.contains("is there already"));
+    let run = plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(2);
+    assert!(run.stderr.contains("provenance.dsse.json") && run.stderr.contains("nobody signed this bundle"), "{}", run.stderr);
+
+    plansmith(&["sign", text(&bundle), "--key", text(&secret)]).exits(0);
+    let run = plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
+    assert!(run.stdout.contains("signed by the key with the fingerprint "), "{}", run.stdout);
+    assert!(plansmith(&["check", text(&bundle)]).exits(0).stdout.contains("signed; --key FILE says by whom"));
+    assert!(plansmith(&["check", text(&bundle), "--key", text(&other)]).exits(2).stderr.contains("no signature in"));
+    assert!(plansmith(&["check", text(&bundle), "--key", text(&secret)]).exits(2).stderr.contains("is no ed25519 public key in PEM"));
+
+    for name in ["provenance.json", "provenance.dsse.json", "manifest.json"] {
+        let path = bundle.join(name);
+        let original = std::fs::read(&path).unwrap();
+        for at in (0..original.len()).step_by(original.len() / 23) {
+            let mut changed = original.clone();
+            changed[at] ^= 1;
+            std::fs::write(&path, changed).unwrap();
+            plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(2);
+        }
+        std::fs::write(&path, original).unwrap();
+    }
+    // A file that was exchanged together with its line of the manifest still lacks the signature.
+    plansmith(&["build", text(&project.pipeline()), "--set", "export.1.logits=all"]).exits(0);
+    plansmith(&["check", text(&bundle)]).exits(0);
+    plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(2);
+}
+
+#[test]
+fn a_bundle_is_held_to_the_source_it_names() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let bundle = project.bundle();
+    let run = plansmith(&["check", text(&bundle), "--against", text(&project.folder.path().join("model"))]).exits(0);
+    assert!(run.stdout.contains("made of "), "{}", run.stdout);
+    let run = plansmith(&["check", text(&bundle), "--against", text(&case("linear_rope"))]).exits(2);
+    assert!(run.stderr.contains("the bundle was made of "), "{}", run.stderr);
+}
+
+/// Kills builds wherever they are. The bundle is always one of the two that were wanted, whole, and the next build goes on.
+#[test]
+fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    let mut random: u64 = 20_261_130;
+    let mut killed = 0;
+    for round in 0..50 {
+        let logits = ["export.1.logits=all", "export.1.logits=last"][round % 2];
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut child = common::command(&["-q", "build", text(&pipeline), "--set", logits, "--force"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(random >> 33 & 0x1ff));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&project.bundle())]).exits(0);
+    }
+    assert!(killed >= 10, "{killed} of 50 were killed before they had ended");
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}

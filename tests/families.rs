@@ -26,3 +26,13 @@ fn every_family_is_pinned_by_a_fixture() {
         assert!(!family["fixtures"].as_array().unwrap().is_empty(), "{} has no fixture", family["model_type"]);
     }
 }
+
+/// What `cargo xtask bench --families` recorded names the same families as the command, each with its plans.
+#[test]
+fn every_family_has_been_tried_as_a_plan() {
+    let list: serde_json::Value = serde_json::from_str(&plansmith(&["families", "--json"]).exits(0).stdout).unwrap();
+    for family in list.as_array().unwrap() {
+        let forms = family["plans"]["forms"].as_object().unwrap_or_else(|| panic!("{} was not tried", family["model_type"]));
+        assert_eq!(forms["tensorrt fp16"], "builds", "{}", family["model_type"]);
+    }
+}

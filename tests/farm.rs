@@ -46,7 +46,12 @@ fn a_dry_run_says_everything_and_starts_nothing() {
     assert_eq!(names(folder.path()), ["bf16"]);
 
     let refused = without_worker(&["--arch", "sm75"]).exits(2);
-    assert!(refused.stdout.contains("sm75 has no BF16") && refused.stderr.contains("sm75 has no BF16"), "{}{}", refused.stdout, refused.stderr);
+    assert!(
+        refused.stdout.contains("sm75 has no BF16") && refused.stderr.contains("sm75 has no BF16"),
+        "{}{}",
+        refused.stdout,
+        refused.stderr
+    );
     let long = ["engine", text(&graph), "--arch", "sm80", "--profile", "p:batch=1,sequence=1,past=0..1..4096", "--dry-run"];
     let long = plansmith(&long).exits(2).stderr;
     assert!(long.contains("past 4096 before sequence 1 is 4097 tokens; the longest is 4096"), "{long}");
@@ -55,7 +60,11 @@ fn a_dry_run_says_everything_and_starts_nothing() {
 /// Two graphs for two architectures: four plans.
 fn matrix(folder: &Path) -> PathBuf {
     copy_files(&case("llama3_rope"), &folder.join("model"));
-    let engines = |from: &str| format!("  - {{ from: {from}, architectures: [sm86, sm120], profiles: {{ decode: {{ batch: 1, sequence: 1, past: [0, 8, 64] }} }} }}\n");
+    let engines = |from: &str| {
+        format!(
+            "  - {{ from: {from}, architectures: [sm86, sm120], profiles: {{ decode: {{ batch: 1, sequence: 1, past: [0, 8, 64] }} }} }}\n"
+        )
+    };
     let pipeline = folder.join("pipeline.yaml");
     let text = format!(
         "name: tiny\nsource: {{ checkpoint: model }}\nexport:\n  - {{ id: fp16, dtype: fp16 }}\n  - {{ id: bf16, dtype: bf16 }}\nengines:\n{}{}output: dist/tiny\n",
@@ -141,7 +150,9 @@ fn profiles_and_architectures_become_one_plan() {
     let folder = out.join("sm86+sm89");
     let both = inspected(&folder.join("prefill+decode.plan"));
     assert_eq!(both["architectures"], serde_json::json!(["sm86", "sm89"]));
-    assert_eq!(both["manifest"]["profiles"].as_array().unwrap().len(), 2);
+    let ranges = |index: usize| both["manifest"]["profiles"][index]["profile"].clone();
+    assert_eq!(ranges(0)["past"], serde_json::json!([0, 0, 1]));
+    assert_eq!(ranges(1)["sequence"], serde_json::json!([1, 1, 2]));
     assert_eq!(both["manifest"]["cost"]["profiles_as"], "one-plan");
     let one = inspected(&folder.join("prefill-or-decode.plan"));
     assert_eq!(one["manifest"]["profiles"][0]["profile"]["sequence"], serde_json::json!([1, 1, 64]));

@@ -129,6 +129,9 @@ def outer_configs():
     yield "outer_original_both", "llama", 64, {"rope_parameters": {**llama3, "rope_theta": 500000.0, ORIGINAL: 2048}, ORIGINAL: 2048}
     yield "outer_original_yarn_null_factor", "llama", 64, {"rope_scaling": {"type": "yarn", "factor": None}, ORIGINAL: 512}
     yield "outer_original_linear", "llama", 64, {"rope_scaling": {"type": "linear", "factor": 4.0}, ORIGINAL: 2048}
+    # For readers of both layouts, as `plansmith import` writes.
+    both = {"rope_theta": 500000.0, "rope_scaling": llama3, "rope_parameters": {**llama3, "rope_theta": 500000.0}}
+    yield "both_layouts_llama3", "llama", 64, both
 
 
 def dynamic_configs():

@@ -4,8 +4,8 @@
 
 PLANSMITH is the executable; NAME picks some of the graphs below. The Python is the one that `cargo xtask bench` makes (onnxruntime-genai,
 mobius-onnx); what optimum-onnx needs besides (tools/peers/optimum.txt) is put beside it once. A graph is made in a temporary folder
-and deleted after its verification; its verdict.json stays in verdicts/ of the working directory. A graph that disagrees is verified
-again with --unpadded.
+and deleted after its verification; its verdict.json stays in verdicts/ of the working directory. A graph that does not agree is verified
+again with --unpadded, then also without the checks that the runtime could not run.
 """
 
 import json
@@ -93,6 +93,14 @@ def row(name, code, candidate, seconds):
     sys.stdout.flush()
 
 
+def milder(flags, candidate):
+    """What to leave out next: rows with padding, then what the runtime failed."""
+    if "--unpadded" not in flags:
+        return ["--unpadded"]
+    names = sorted({check["name"] for check in candidate.get("failed_to_run", [])} - set(flags))
+    return [flag for name in names for flag in ("--without", name)]
+
+
 def main(checkpoint, plansmith, *names):
     for name in names or GRAPHS:
         make, dtype = GRAPHS[name]
@@ -101,8 +109,12 @@ def main(checkpoint, plansmith, *names):
             try:
                 make(pathlib.Path(checkpoint).absolute(), dtype, out)
                 row(name, *(first := verify(plansmith, checkpoint, out / "model.onnx", name)))
-                if first[1]["verdict"] == "disagree":
-                    row(f"{name}, --unpadded", *verify(plansmith, checkpoint, out / "model.onnx", name, "--unpadded"))
+                flags, candidate = [], first[1]
+                while candidate["verdict"] != "agree" and (more := milder(flags, candidate)):
+                    flags += more
+                    again = verify(plansmith, checkpoint, out / "model.onnx", name, *flags)
+                    row(f"{name}, `{' '.join(flags)}`", *again)
+                    candidate = again[1]
             except RuntimeError as error:
                 print(f"\n### {name}: failed\n\n{error}")
 

@@ -1,7 +1,8 @@
 //! `plansmith check`.
 
+use plansmith_attest::VerifyingKey;
 use plansmith_files::Digest;
-use plansmith_pipeline::check_bundle;
+use plansmith_pipeline::{Against, Signed, check_bundle};
 
 use crate::args::Check;
 use crate::exit::{Failure, Outcome};
@@ -11,7 +12,8 @@ pub(crate) fn run(args: &Check, output: &Output) -> Result<Outcome, Failure> {
     let digest = args.digest.as_ref().map(|text| text.parse::<Digest>()).transpose();
     let digest =
         digest.map_err(|error| Failure::new(error.to_string()).hint("`plansmith check BUNDLE` prints the digest of a manifest"))?;
-    let checked = check_bundle(&args.bundle, digest)?;
+    let key = args.key.as_deref().map(VerifyingKey::read).transpose()?;
+    let checked = check_bundle(&args.bundle, &Against { digest, key: key.as_ref(), source: args.against.as_deref() })?;
     if args.json {
         output.json(&checked)?;
         return Ok(Outcome::Done);
@@ -20,6 +22,14 @@ pub(crate) fn run(args: &Check, output: &Output) -> Result<Outcome, Failure> {
     output.result(format!("{folder}: {files} files, {bytes}: every one as the manifest says; verdict {}", checked.verdict))?;
     if !checked.not_executed.is_empty() {
         output.result(format!("not_executed where it was built: {}", checked.not_executed.join(", ")))?;
+    }
+    if let Some(source) = &args.against {
+        output.result(format!("made of {}: every file as the manifest says", source.display()))?;
+    }
+    match (checked.signed, &key) {
+        (Signed::ByKey, Some(key)) => output.result(format!("signed by the key with the fingerprint {}", key.fingerprint()))?,
+        (Signed::No, _) => output.result("not signed")?,
+        _ => output.result("signed; --key FILE says by whom")?,
     }
     output.result(format!("manifest sha256 {}", checked.manifest_sha256))?;
     Ok(Outcome::Done)

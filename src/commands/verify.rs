@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
         &Assessment {
             source: &source,
             source_name: &folder.display().to_string(),
-            revision: None,
+            revision: plansmith_checkpoint::commit_of_folder(folder).as_deref(),
             graphs: &graphs,
             plans: &plans,
             runtimes: &runtimes,
@@ -74,7 +74,7 @@ fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
 }
 
 fn limits(args: &Verify) -> Limits {
-    Limits { max_abs: args.max_abs, max_kl: args.max_kl, min_top1: args.min_top1 }
+    Limits { max_abs: args.max_abs, max_kl: args.max_kl, min_top1: args.min_top1, without: args.without.iter().copied().collect() }
 }
 
 /// The graphs and plans that flags name.

@@ -53,6 +53,9 @@ enum Task {
         /// Instead: builds TensorRT-RTX plans of a fixture of each family, and compares what builds with testdata/plans.json
         #[arg(long)]
         families: bool,
+        /// Instead: builds TensorRT-RTX plans of the demo model, beside NVIDIA's Python bindings and optimum-onnx's graphs
+        #[arg(long, conflicts_with = "families")]
+        engines: bool,
         /// Writes what builds to testdata/plans.json
         #[arg(long, requires = "families")]
         update: bool,
@@ -63,7 +66,7 @@ enum Task {
         #[arg(long)]
         allow_missing: bool,
     },
-    /// Seeds every fault and counts those that verify finds; writes docs/mutants.md
+    /// Seeds every fault and counts those that verify finds; writes docs/verify.md
     Mutants {
         /// What executes graphs: rten or ort
         #[arg(long, default_value = "rten")]
@@ -88,6 +91,7 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Test { allow_missing } => test::main(*allow_missing),
         Task::Demo { allow_missing } => demo::main(*allow_missing),
         Task::Bench { families: true, update, .. } => bench::families::main(*update),
+        Task::Bench { engines: true, rounds, .. } => bench::engines::main((*rounds).max(1)),
         Task::Bench { rounds, allow_missing, .. } => bench::main((*rounds).max(1), *allow_missing),
         Task::Mutants { runtime, only } => mutants::main(runtime, only.as_deref()),
         Task::Gpu { no_run } => gpu::main(*no_run),

@@ -9,7 +9,7 @@ pub(crate) fn main(runtime: &str, only: Option<&str>) -> Result<(), Error> {
     let program = Program::cargo().args(["run", "--quiet", "--package", "plansmith-mutants", "--", "--runtime", runtime]);
     let program = match only {
         Some(only) => program.args(["--only", only]),
-        None => program.args(["--write", "docs/mutants.md"]),
+        None => program.args(["--write", "docs/verify.md"]),
     };
     program.current_dir(&places::root()).run()
 }

@@ -138,7 +138,8 @@ fn a_full_tmpfs_is_named_and_holds_nothing_of_the_plan() {
     let (out, test) = (folder.path().join("disk"), std::env::current_exe().unwrap());
     std::fs::create_dir(&out).unwrap();
     let script = "mount -t tmpfs -o size=1m none \"$0\" && exec \"$1\" --ignored --exact --nocapture a_client_with_a_small_disk";
-    let child = Command::new("unshare").args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(&out).arg(test);
+    let mut child = Command::new("unshare");
+    child.args(["--user", "--map-root-user", "--mount", "sh", "-c", script]).arg(&out).arg(test);
     let output = child.env(INTO, &out).output().unwrap();
     let (said, complaint) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     if !output.status.success() && said.is_empty() {

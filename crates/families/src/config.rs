@@ -169,6 +169,17 @@ impl<'a> Config<'a> {
         self.map.is_empty()
     }
 
+    /// Whether it has the same keys and values as `other`, but for those of `without`.
+    pub(crate) fn says(&self, other: &Self, without: &[&str]) -> bool {
+        let entries = |map: &'a Map<String, Value>| -> Vec<(&'a String, &'a Value)> {
+            map.iter().filter(|(key, _)| !without.contains(&key.as_str())).collect()
+        };
+        let (mut ours, mut theirs) = (entries(self.map), entries(other.map));
+        ours.sort_by_key(|(key, _)| *key);
+        theirs.sort_by_key(|(key, _)| *key);
+        ours == theirs
+    }
+
     /// An error about `key` of this object.
     pub(crate) fn error(&self, key: &str, problem: impl Into<String>) -> Error {
         Error::Key { key: self.name(key), problem: problem.into() }

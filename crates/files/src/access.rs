@@ -116,6 +116,34 @@ pub fn rename(from: &Path, to: &Path) -> Result<(), Error> {
     fs::rename(from, to).at("rename to", to)
 }
 
+/// Opens a file to read it and to write at its end, creating it where it is absent.
+///
+/// # Errors
+/// Those of the system.
+pub fn append(path: &Path) -> Result<File, Error> {
+    File::options().read(true).append(true).create(true).open(path).at("open", path)
+}
+
+/// Makes `link` lead to `target`, a path relative to the link's folder; replaces what was there.
+///
+/// # Errors
+/// Those of the system.
+pub fn symlink(target: &Path, link: &Path) -> Result<(), Error> {
+    remove_file(link)?;
+    std::os::unix::fs::symlink(target, link).at("link", link)
+}
+
+/// Bytes that may still be written to the file system of `path`, or of the nearest folder above it that exists.
+///
+/// # Errors
+/// Those of the system.
+pub fn free_space(path: &Path) -> Result<u64, Error> {
+    let there = path.ancestors().find(|folder| folder.exists()).filter(|folder| !folder.as_os_str().is_empty());
+    let there = there.unwrap_or(Path::new("."));
+    let status = rustix::fs::statvfs(there).map_err(std::io::Error::from).at("ask for free space of", there)?;
+    Ok(status.f_bavail.saturating_mul(status.f_frsize))
+}
+
 /// The absolute path without links.
 ///
 /// # Errors

@@ -148,6 +148,17 @@ pub fn exchange_folder(new: &Path, target: &Path) -> Result<(), Error> {
     }
 }
 
+/// Writes a new file that only its owner may read.
+///
+/// # Errors
+/// Those of the system; one that is there already is one.
+pub fn write_secret(target: &Path, bytes: &[u8]) -> Result<(), Error> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let file = File::options().write(true).create_new(true).mode(0o600).open(target).at("create", target)?;
+    (&file).write_all(bytes).at("write", target)?;
+    file.sync_all().at("write", target)
+}
+
 /// A lock on a folder that one process holds at a time; it ends with the process, however that ends.
 #[derive(Debug)]
 pub struct FolderLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);

@@ -10,11 +10,11 @@ mod digest;
 mod error;
 
 pub use access::{
-    canonicalize, create, create_dir_all, is_dir, is_file, list, metadata, open, read, read_at, read_to_string, remove_dir_all,
-    remove_file, rename,
+    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
+    remove_dir_all, remove_file, rename, symlink,
 };
-pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic};
+pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic, write_secret};
 pub use cache::cache_folder;
-pub use copy::{CopyMethod, copy_file};
+pub use copy::{CopyMethod, can_reflink, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, sha256_file};
 pub use error::Error;

@@ -9,6 +9,9 @@ use clap::Parser;
 use plansmith_mutants::{Bench, Table, clean_graphs, mutants};
 use plansmith_runtime::RuntimeKind;
 
+/// Begins the table's part of a page.
+const HEADING: &str = "## Mutation score\n";
+
 #[derive(Debug, Parser)]
 #[command(name = "plansmith-mutants", about = "Seeds faults and counts those that verify finds")]
 struct Arguments {
@@ -18,7 +21,7 @@ struct Arguments {
     /// Only faults whose checkpoint or name contains this, and no clean graphs
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
-    /// Write the table to this file
+    /// Write the table into this page, in place of all that follows its heading
     #[arg(long, value_name = "FILE")]
     write: Option<PathBuf>,
 }
@@ -46,7 +49,10 @@ fn run(arguments: &Arguments) -> Result<bool, String> {
     }
     println!("\n{}", table.totals());
     if let Some(path) = &arguments.write {
-        plansmith_files::write_atomic(path, table.markdown(&arguments.runtime).as_bytes()).map_err(|error| error.to_string())?;
+        let page = plansmith_files::read_to_string(path).map_err(|error| error.to_string())?;
+        let (before, _) = page.split_once(HEADING).ok_or_else(|| format!("{} has no heading `{HEADING}`", path.display()))?;
+        let page = format!("{before}{HEADING}{}", table.markdown(&arguments.runtime));
+        plansmith_files::write_atomic(path, page.as_bytes()).map_err(|error| error.to_string())?;
     }
     Ok(table.passed())
 }

@@ -59,10 +59,10 @@ impl Table {
         )
     }
 
-    /// The table as `docs/mutants.md` holds it.
+    /// The table as `docs/verify.md` holds it, without its heading.
     pub fn markdown(&self, runtime: &str) -> String {
         let mut text = format!(
-            "## Mutation score\n\nMade by `cargo xtask mutants` (runtime: {runtime}); do not edit. Faults are seeded into the checkpoints of \
+            "\nMade by `cargo xtask mutants` (runtime: {runtime}); do not edit. Faults are seeded into the checkpoints of \
              `testdata/mutants`. *Graph* faults are in the graph alone and are to be caught with the built-in reference alone; *found at* is \
              what `--bisect` says, by the names of our nodes and, with those taken away, by structure. *Spec* faults are in graph and \
              reference alike and are to be caught with golden logits of transformers.\n\n```text\n{}\n```\n\n| checkpoint | fault in the \

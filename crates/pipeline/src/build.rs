@@ -1,9 +1,9 @@
 //! The main job: every stage of a pipeline, into a bundle.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
-use plansmith_checkpoint::Audit;
+use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
 use plansmith_lowering::{Kv, Source, export};
@@ -15,10 +15,11 @@ use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
+use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Progress, read_pipeline};
+use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -26,6 +27,10 @@ pub struct BuildOptions<'a> {
     pub overrides: &'a [String],
     /// Run stages up to and including this one.
     pub stage: Option<&'a str>,
+    /// Run these stages and what they need, and nothing else; all where there is none.
+    pub only: &'a [String],
+    /// Partial bundles that were made elsewhere: nothing but to verify may be left to do.
+    pub parts: Option<&'a [PathBuf]>,
     /// Run every stage anew.
     pub force: bool,
     /// Whether an artifact that was not executed is a failure.
@@ -114,6 +119,14 @@ struct Prepared {
     output: PathBuf,
 }
 
+impl Prepared {
+    /// The commit that the pipeline pins, else the one that the checkpoint's folder says.
+    fn revision(&self) -> Option<String> {
+        let pinned = self.pipeline.source.revision.as_ref().map(|revision| revision.0.clone());
+        pinned.or_else(|| commit_of_folder(self.source.checkpoint.dir()))
+    }
+}
+
 fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
     let pipeline = read_pipeline(path, options.overrides)?;
     let folder = resolve(path, &pipeline.source.checkpoint.0);
@@ -192,15 +205,25 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
 fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<Finished>, Error> {
     let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output) else { return Ok(None) };
     let whole = || {
-        manifest.files.iter().all(|(name, record)| {
-            plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == record.bytes)
-        })
+        let there =
+            |name: &str, bytes: u64| plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == bytes);
+        let said = plansmith_files::is_file(&prepared.output.join(PROVENANCE_NAME));
+        said && manifest.files.iter().all(|(name, record)| there(name, record.bytes))
     };
     let executed = !options.require_executed || manifest.verdict.not_executed.is_empty();
     if manifest.recipe != prepared.stages.recipe || manifest.verdict.verdict != Outcome::Agree.name() || !executed || !whole() {
         return Ok(None);
     }
     Ok(Some(Finished { folder: prepared.output.clone(), manifest_sha256, manifest, verdict: None }))
+}
+
+/// The stages of a pipeline that machines can do apart from one another. Runs nothing.
+///
+/// # Errors
+/// As [`build`], before its first stage.
+pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
+    let prepared = prepare(path, options, &mut |_| {})?;
+    Ok(Fanout { name: prepared.pipeline.name.0.clone(), cells: fanout::cells(&prepared.stages) })
 }
 
 /// Runs the stages of the pipeline in `path` and puts the bundle in its place; a second run with nothing changed does nothing.
@@ -210,21 +233,35 @@ fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<
 /// # Errors
 /// The file, the source, a library or a stage: nothing is then under the bundle's name that was not there before.
 pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Built, Error> {
+    let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let last_stage = options.stage.map(|name| last_of(&prepared.stages.names(), name)).transpose()?;
+    let folder = beside(&prepared.output, ".partial");
     if !options.force
+        && options.only.is_empty()
         && let Some(finished) = up_to_date(&prepared, options)?
     {
+        // What a run that was killed left for one that is no longer wanted.
+        if plansmith_files::is_dir(&folder)
+            && let Some(_lock) = FolderLock::take(&folder)?
+        {
+            plansmith_files::remove_dir_all(&folder)?;
+        }
         return Ok(Built::UpToDate(finished));
     }
-    let folder = beside(&prepared.output, ".partial");
     if options.force {
         plansmith_files::remove_dir_all(&folder)?;
     }
     let mut store = Store::open(&folder, &prepared.output)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
-    let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new() };
-    for stage in &prepared.stages.exports {
+    if let Some(parts) = options.parts {
+        fanout::join(&mut store, &prepared.stages, parts)?;
+    }
+    let only = if options.only.is_empty() { None } else { Some(fanout::needed(&prepared.stages, options.only)?) };
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only.contains(name));
+    space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
+    let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
+    for stage in prepared.stages.exports.iter().filter(|stage| wanted(&stage.name())) {
         let name = stage.name();
         run.stage(&name, stage.key, progress, |run, progress| run.export(stage, progress))?;
         if last_stage.as_ref() == Some(&name) {
@@ -233,7 +270,12 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     let plans = &prepared.stages.plans;
     let last_plan = plans.iter().position(|stage| last_stage.as_ref() == Some(&stage.name(&prepared.stages.exports)));
-    run.engines(&plans[..last_plan.map_or(plans.len(), |last| last + 1)], progress)?;
+    let plans = plans[..last_plan.map_or(plans.len(), |last| last + 1)].iter();
+    let plans: Vec<&PlanStage> = plans.filter(|stage| wanted(&stage.name(&prepared.stages.exports))).collect();
+    run.engines(&plans, progress)?;
+    if only.is_some() {
+        return Ok(Built::Stopped { stage: options.only.join(", "), folder });
+    }
     if let (Some(_), Some(stage)) = (last_plan, &last_stage) {
         return Ok(Built::Stopped { stage: stage.clone(), folder });
     }
@@ -264,6 +306,7 @@ struct Run<'a> {
     store: &'a mut Store,
     /// What the bundle holds so far.
     files: StageFiles,
+    started: SystemTime,
 }
 
 impl Run<'_> {
@@ -319,11 +362,11 @@ impl Run<'_> {
     }
 
     /// Plans, side by side: what neither the folder being filled, nor the last bundle, nor the cache has.
-    fn engines(&mut self, stages: &[PlanStage], progress: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+    fn engines(&mut self, stages: &[&PlanStage], progress: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         let mut names = Vec::new();
         let mut jobs = Vec::new();
         let mut to_build = Vec::new();
-        for stage in stages {
+        for &stage in stages {
             let name = stage.name(&self.prepared.stages.exports);
             let reused = if self.options.force { None } else { self.store.reuse(&name, stage.key)? };
             match reused {
@@ -384,7 +427,7 @@ impl Run<'_> {
             &Assessment {
                 source: &prepared.source,
                 source_name: &prepared.pipeline.source.checkpoint.0,
-                revision: prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.as_str()),
+                revision: prepared.revision().as_deref(),
                 graphs: &graphs,
                 plans: &plans,
                 runtimes: &prepared.pipeline.verify.runtimes,
@@ -429,6 +472,7 @@ impl Run<'_> {
         let mut manifest = self.manifest(&verdict);
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
+        provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
         let target = if agreed { self.prepared.output.clone() } else { beside(&self.prepared.output, ".failed") };
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
@@ -442,7 +486,7 @@ impl Run<'_> {
         let pipeline = &prepared.pipeline;
         let source = SourceRecord {
             checkpoint: pipeline.source.checkpoint.0.clone(),
-            revision: pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
+            revision: prepared.revision(),
             model_type: prepared.source.loaded.model_type.to_owned(),
             sha256: source_digests(&prepared.source, &prepared.audit),
             allow_unknown_config: pipeline.source.allow_unknown_config.clone(),

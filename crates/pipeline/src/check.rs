@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
+use plansmith_attest::VerifyingKey;
 use plansmith_files::{Digest, sha256_file};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::Error;
-use crate::manifest::{Manifest, files_below};
+use crate::manifest::{MANIFEST_NAME, Manifest, files_below};
+use crate::provenance::{self, Signed};
 
 /// A bundle that is whole.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -22,13 +24,55 @@ pub struct Checked {
     pub verdict: String,
     /// Artifacts that were not executed where the bundle was built.
     pub not_executed: Vec<String>,
+    /// Who signed it.
+    pub signed: Signed,
+    /// Whether it was compared with its source.
+    pub against_source: bool,
 }
 
-/// Checks the bundle in `folder`; with `digest`, also that its manifest is the one meant.
+/// What a bundle is held against besides itself.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Against<'a> {
+    /// The digest that its manifest should have.
+    pub digest: Option<Digest>,
+    /// Who should have signed it.
+    pub key: Option<&'a VerifyingKey>,
+    /// The checkpoint that it should be made of.
+    pub source: Option<&'a Path>,
+}
+
+/// Checks the bundle in `folder`: every file against the manifest, the manifest and the provenance against themselves and one another.
 ///
 /// # Errors
 /// Names the first file, by path, that is missing, too many, of another size or other bytes.
-pub fn check_bundle(folder: &Path, digest: Option<Digest>) -> Result<Checked, Error> {
+pub fn check_bundle(folder: &Path, against: &Against<'_>) -> Result<Checked, Error> {
+    let (manifest, manifest_sha256) = files(folder, against.digest)?;
+    let signed = provenance::check(folder, &manifest, manifest_sha256, against.key)?;
+    if let Some(source) = against.source {
+        is_made_of(folder, &manifest, source)?;
+    }
+    let bytes = manifest.files.values().map(|record| record.bytes).sum();
+    let files = manifest.files.len();
+    let (verdict, not_executed) = (manifest.verdict.verdict, manifest.verdict.not_executed);
+    Ok(Checked { manifest_sha256, files, bytes, verdict, not_executed, signed, against_source: against.source.is_some() })
+}
+
+/// Holds the source that the manifest names to the files of the checkpoint in `source`.
+fn is_made_of(folder: &Path, manifest: &Manifest, source: &Path) -> Result<(), Error> {
+    for (name, &wanted) in &manifest.source.sha256 {
+        let path = source.join(name);
+        let found = sha256_file(&path)?;
+        if found != wanted {
+            let manifest = folder.join(MANIFEST_NAME);
+            let problem = format!("has the SHA-256 {found}; the bundle was made of {wanted} ({})", manifest.display());
+            return Err(Error::Bundle { path, problem });
+        }
+    }
+    Ok(())
+}
+
+/// Checks every file against the manifest, and the manifest against itself and `digest`.
+pub(crate) fn files(folder: &Path, digest: Option<Digest>) -> Result<(Manifest, Digest), Error> {
     let (manifest, manifest_sha256) = Manifest::read(folder)?;
     let fail = |name: &str, problem: String| Error::Bundle { path: folder.join(name), problem };
     if let Some(wanted) = digest.filter(|&wanted| wanted != manifest_sha256) {
@@ -41,7 +85,7 @@ pub fn check_bundle(folder: &Path, digest: Option<Digest>) -> Result<Checked, Er
     if let Some(name) = manifest.files.keys().find(|name| found.binary_search_by(|(found, _)| found.cmp(name)).is_err()) {
         return Err(fail(name, "is in the manifest and missing from the bundle".into()));
     }
-    let check = |(name, path): &(String, std::path::PathBuf)| -> Result<u64, Error> {
+    let check = |(name, path): &(String, std::path::PathBuf)| -> Result<(), Error> {
         let record = manifest.files[name];
         let bytes = plansmith_files::metadata(path)?.len();
         if bytes != record.bytes {
@@ -51,11 +95,10 @@ pub fn check_bundle(folder: &Path, digest: Option<Digest>) -> Result<Checked, Er
         if sha256 != record.sha256 {
             return Err(fail(name, format!("has the SHA-256 {sha256}; the manifest says {}", record.sha256)));
         }
-        Ok(bytes)
+        Ok(())
     };
     // Collected in order, so that the file named is the first by path whichever was read first.
-    let sizes: Vec<Result<u64, Error>> = found.par_iter().map(check).collect();
-    let bytes = sizes.into_iter().sum::<Result<u64, Error>>()?;
-    let (verdict, not_executed) = (manifest.verdict.verdict, manifest.verdict.not_executed);
-    Ok(Checked { manifest_sha256, files: found.len(), bytes, verdict, not_executed })
+    let results: Vec<Result<(), Error>> = found.par_iter().map(check).collect();
+    results.into_iter().collect::<Result<(), Error>>()?;
+    Ok((manifest, manifest_sha256))
 }

@@ -9,6 +9,7 @@ use plansmith_verify::Oracle;
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::provenance::{PROVENANCE_NAME, SIGNATURE_NAME};
 
 /// The manifest's file name.
 pub const MANIFEST_NAME: &str = "manifest.json";
@@ -184,7 +185,7 @@ impl Manifest {
     }
 }
 
-/// Every regular file below `folder` but the manifest, by path within it, sorted.
+/// Every regular file below `folder` but the manifest and what is said about it, by path within it, sorted.
 ///
 /// # Errors
 /// Something below is neither a folder nor a regular file: a bundle holds no links.
@@ -198,7 +199,7 @@ pub(crate) fn files_below(folder: &Path) -> Result<Vec<(String, PathBuf)>, Error
                 folders.push(path);
             } else if kind.is_file() {
                 let name = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
-                if name != MANIFEST_NAME {
+                if ![MANIFEST_NAME, PROVENANCE_NAME, SIGNATURE_NAME].contains(&name.as_str()) {
                     files.push((name, path));
                 }
             } else {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::Audit;
+use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
@@ -27,6 +27,8 @@ pub(crate) struct ExportStage {
     pub(crate) weights: Vec<String>,
     /// Whether an earlier stage writes the weight files.
     pub(crate) mode: WeightsMode,
+    /// Size of these.
+    pub(crate) bytes: u64,
     pub(crate) key: Digest,
 }
 
@@ -128,7 +130,8 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let shared = stages.iter().any(|stage| stage.weights == weights);
     let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
     let key = export_key(inputs, &lowered)?;
-    stages.push(ExportStage { id, target, lowered, file, weights, mode, key });
+    let bytes = crate::space::weights(&lowered.table.files, &inputs.source.checkpoint);
+    stages.push(ExportStage { id, target, lowered, file, weights, mode, bytes, key });
     Ok(stages.len() - 1)
 }
 
@@ -250,11 +253,7 @@ pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, 
         }
     }
     let Some(revision) = &pipeline.source.revision else { return Ok(()) };
-    // A hub's cache names the folder of a snapshot by its revision.
-    let resolved = plansmith_files::canonicalize(folder)?;
-    let found = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let is_snapshot = resolved.parent().and_then(Path::file_name).is_some_and(|name| name == "snapshots");
-    if is_snapshot && found != revision.0 {
+    if let Some(found) = commit_of_folder(folder).filter(|found| *found != revision.0) {
         return Err(Error::Pin {
             path: folder.to_owned(),
             problem: format!("is revision {found}; {} pins {}", path.display(), revision.0),

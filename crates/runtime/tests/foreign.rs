@@ -114,6 +114,13 @@ fn rotation_inside_group_query_attention_cannot_express_left_padding() {
         session.reset(golden.batch).unwrap();
         let why = unsupported(session.step(&golden.batch(0..golden.batch, 0, 0, golden.sequence)));
         assert!(why.starts_with("rten takes no such padding: "), "{why}");
+
+        // A row without tokens, as in a first chunk that is all padding, is refused by ONNX Runtime too.
+        let mut session = exported(ORT, name);
+        session.reset(1).unwrap();
+        let nothing = Batch { batch: 1, sequence: 2, input_ids: vec![0; 2], attention_mask: vec![0; 2], position_ids: vec![0; 2] };
+        let why = unsupported(session.step(&nothing));
+        assert!(why.starts_with("ort takes no such padding: "), "{why}");
     }
 }
 

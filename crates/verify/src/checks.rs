@@ -5,7 +5,7 @@ mod greedy;
 mod padding;
 mod sets;
 
-use plansmith_tensor::Session;
+use plansmith_tensor::{Session, SessionError};
 
 use crate::cache::CapturedCache;
 use crate::metrics::Metrics;
@@ -39,6 +39,8 @@ pub struct Checked {
     pub checks: Vec<Check>,
     /// Checks that did not apply to some or any of the prompt sets, with the reason.
     pub skipped: Vec<Skipped>,
+    /// Checks that the runtime failed on some or all of the prompt sets, with its words.
+    pub failed_to_run: Vec<Skipped>,
 }
 
 /// Compares `candidate` with the stored logits of `golden`:
@@ -61,8 +63,10 @@ pub struct Checked {
 /// [`Checked::skipped`]. A candidate that gives only the last position's logits is compared at those. One step's logits are in memory at a time,
 /// those of `batch` apart.
 ///
+/// A step that the runtime fails ends its trial only, and is named in [`Checked::failed_to_run`]: what the others give is still wanted.
+///
 /// # Errors
-/// The session fails or gives other shapes, or the golden file can no longer be read.
+/// The session gives other shapes, or the golden file can no longer be read.
 pub fn verify_against_golden(
     candidate: &mut dyn Session,
     golden: &Golden,
@@ -71,7 +75,10 @@ pub fn verify_against_golden(
     standard: &Standard<'_>,
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Checked, Error> {
-    let plan = sets::plan(golden)?;
+    let without = standard.limits.without;
+    let mut checked = Checked::default();
+    let cache = cache.filter(|_| !without.contains(CheckName::Cache));
+    let (left_out, plan): (Vec<_>, Vec<_>) = sets::plan(golden)?.into_iter().partition(|(check, _)| without.contains(*check));
     let total = plan.iter().map(|(_, sets)| sets.len()).sum::<usize>() + usize::from(cache.is_some());
     let noise = standard.noise(oracle);
     let mut done = 0;
@@ -79,28 +86,33 @@ pub fn verify_against_golden(
         progress(Progress { check, set, done, total });
         done += 1;
     };
-    let mut checked = Checked::default();
     for (check, sets) in plan {
         let (mut sum, mut last) = (Sum::default(), Sum::default());
         for set in sets {
             let name = set.prompt().name();
             report(check, name);
             if check == CheckName::Batch {
-                sum.add(batch::against_alone(candidate, set, noise)?.map(|meter| meter.finish()), name);
+                match runs(batch::against_alone(candidate, set, noise))? {
+                    Ok(comparison) => sum.add(comparison.map(|meter| meter.finish()), name),
+                    Err(why) => sum.fail(why, name),
+                }
                 continue;
             }
             for trial in trials(check, set)? {
-                match trial.run(candidate, set, noise)? {
-                    Ok(reading) => {
+                match runs(trial.run(candidate, set, noise))? {
+                    Ok(Ok(reading)) => {
                         sum.add(Ok(reading.all.finish()), name);
                         last.add(Ok(reading.last.finish()), name);
                     }
-                    Err(refused) => sum.add(Err(refused), name),
+                    Ok(Err(refused)) => sum.add(Err(refused), name),
+                    Err(why) => sum.fail(why, name),
                 }
             }
         }
         checked.push(check, oracle, sum, standard);
-        if check == CheckName::Prefill {
+        if check == CheckName::Prefill && without.contains(CheckName::Last) {
+            checked.leave_out(CheckName::Last, oracle);
+        } else if check == CheckName::Prefill {
             checked.push(CheckName::Last, oracle, last, standard);
         }
     }
@@ -108,19 +120,44 @@ pub fn verify_against_golden(
         let name = cache.prompt().name();
         report(CheckName::Cache, name);
         let mut sum = Sum::default();
-        sum.add(cache.compare(candidate, noise)?, name);
+        match runs(cache.compare(candidate, noise))? {
+            Ok(comparison) => sum.add(comparison, name),
+            Err(why) => sum.fail(why, name),
+        }
         checked.push(CheckName::Cache, oracle, sum, standard);
     }
+    let cache = without.contains(CheckName::Cache).then_some(CheckName::Cache);
+    left_out.into_iter().map(|(check, _)| check).chain(cache).for_each(|check| checked.leave_out(check, oracle));
     Ok(checked)
 }
 
+/// Takes a step that the runtime failed out of what ends everything.
+fn runs<T>(result: Result<T, Error>) -> Result<Result<T, String>, Error> {
+    match result {
+        Ok(value) => Ok(Ok(value)),
+        Err(Error::Step { source: source @ SessionError::Runtime { .. }, .. }) => {
+            // On one line.
+            Ok(Err(source.to_string().split_whitespace().collect::<Vec<_>>().join(" ")))
+        }
+        Err(error) => Err(error),
+    }
+}
+
 impl Checked {
+    fn leave_out(&mut self, check: CheckName, oracle: OracleKind) {
+        self.skipped.push(Skipped { name: check, oracle, reason: format!("left out at the user's word (--without {check})") });
+    }
+
     fn push(&mut self, check: CheckName, oracle: OracleKind, sum: Sum, standard: &Standard<'_>) {
         let skipped = |reason: String| Skipped { name: check, oracle, reason };
+        if !sum.failed.is_empty() {
+            let sets: Vec<String> = sum.failed.iter().map(|(set, why)| format!("on set `{set}` ({why})")).collect();
+            self.failed_to_run.push(skipped(sets.join(", ")));
+        }
         if !sum.refused.is_empty() {
             let sets: Vec<String> = sum.refused.iter().map(|(set, reason)| format!("to set `{set}` ({reason})")).collect();
             self.skipped.push(skipped(sets.join(", ")));
-        } else if sum.worst.is_none() {
+        } else if sum.worst.is_none() && sum.failed.is_empty() {
             self.skipped.push(skipped(check.needs().to_owned()));
         }
         self.checks.extend(sum.worst.map(|(metrics, set)| {
@@ -133,6 +170,7 @@ impl Checked {
     pub fn extend(&mut self, other: Self) {
         self.checks.extend(other.checks);
         self.skipped.extend(other.skipped);
+        self.failed_to_run.extend(other.failed_to_run);
     }
 }
 
@@ -143,9 +181,17 @@ struct Sum {
     worst: Option<(Metrics, String)>,
     /// Sets that the session does not take, and what it said.
     refused: Vec<(String, String)>,
+    /// Sets on which the runtime failed, and what it said.
+    failed: Vec<(String, String)>,
 }
 
 impl Sum {
+    fn fail(&mut self, why: String, set: &str) {
+        if !self.failed.iter().any(|(failed, _)| failed == set) {
+            self.failed.push((set.to_owned(), why));
+        }
+    }
+
     /// Adds a comparison. One that compared nothing counts as not made.
     fn add(&mut self, comparison: Result<Metrics, Refused>, set: &str) {
         match (comparison, &mut self.worst) {

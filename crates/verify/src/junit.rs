@@ -133,12 +133,15 @@ fn of_oracles(agreement: &OracleAgreement) -> Suite {
 fn of_candidate(candidate: &CandidateVerdict) -> Suite {
     let facts = &candidate.facts;
     let mut cases: Vec<Case> = candidate.checks.iter().map(of_check).collect();
+    cases.extend(candidate.failed_to_run.iter().map(of_failed_to_run));
     cases.extend(candidate.skipped.iter().map(of_skipped));
     let reason = || candidate.reason.clone().unwrap_or_else(|| candidate.verdict.name().to_owned());
     let failed = candidate.checks.iter().any(|check| !check.passed);
     let place = candidate.first_divergence.as_ref().map(|first| first.paragraph().trim_start().to_owned());
     match candidate.verdict {
         Outcome::NotExecuted => cases.push(Case::new("execution", Ending::Skipped(reason()))),
+        // Each has a case of its own.
+        Outcome::Error if !candidate.failed_to_run.is_empty() => {}
         Outcome::Error => cases.push(Case::new("execution", Ending::Error(reason()))),
         // Found by no check: an audit of weights or of ranges.
         Outcome::Disagree if !failed => cases.push(Case::new("audit", Ending::Failure([reason()].into_iter().chain(place).collect()))),
@@ -188,6 +191,11 @@ fn of_check(check: &Check) -> Case {
         let _ = write!(figures, ", top-1 {:.2} %", top1 * 100.0);
     }
     Case { figures, ..Case::new(&case_name(&check.name, check.oracle), ending) }
+}
+
+fn of_failed_to_run(check: &Skipped) -> Case {
+    let name = format!("{} (failed to run)", case_name(&check.name, check.oracle));
+    Case::new(&name, Ending::Error(check.reason.clone()))
 }
 
 fn of_skipped(skipped: &Skipped) -> Case {

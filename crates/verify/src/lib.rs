@@ -42,6 +42,6 @@ pub use prompts::{PromptSet, Prompts};
 pub use run::{Candidate, Oracles, verify_against_session};
 pub use tolerance::{Basis, Limits, Standard, Tolerance};
 pub use verdict::{
-    CandidateFacts, CandidateVerdict, Check, CheckName, Evidence, FirstDivergence, GoldenFacts, Greedy, LayerPeaks, Oracle,
-    OracleAgreement, OracleKind, Outcome, PlaceError, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, Verdict, Worst,
+    CandidateFacts, CandidateVerdict, Check, CheckName, CheckSet, Evidence, FirstDivergence, GoldenFacts, Greedy, LayerPeaks, Oracle,
+    OracleAgreement, OracleKind, Outcome, PlaceError, PromptFacts, SCHEMA_VERSION, Skipped, SourceFacts, UnknownCheck, Verdict, Worst,
 };

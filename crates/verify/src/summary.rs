@@ -18,6 +18,8 @@ impl Verdict {
             lines.push(candidate_line(candidate));
             lines.extend(candidate.checks.iter().map(check_line));
             lines.extend(candidate.first_divergence.as_ref().map(FirstDivergence::paragraph));
+            let failed = candidate.failed_to_run.iter();
+            lines.extend(failed.map(|check| format!("  {:<10} FAILED to run {}", check.name, check.reason)));
             let skipped = candidate.skipped.iter();
             lines.extend(skipped.map(|skipped| format!("  {:<10} does not apply: {}", skipped.name, skipped.reason)));
         }

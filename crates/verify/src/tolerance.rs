@@ -6,7 +6,7 @@ use crate::metrics::Metrics;
 use crate::noise::{Floor, Noise};
 use crate::number::{short, unbounded};
 use crate::precision::Precision;
-use crate::verdict::OracleKind;
+use crate::verdict::{CheckSet, OracleKind};
 
 /// How often a candidate may exceed the floor; divergences by its square.
 ///
@@ -86,6 +86,8 @@ pub struct Limits {
     pub max_kl: Option<f64>,
     /// Least share of positions whose largest logit is the source's, those left out where the source's two largest are equal.
     pub min_top1: Option<f64>,
+    /// Checks that are not to be made, on the user's word.
+    pub without: CheckSet,
 }
 
 /// What a candidate is held against.
@@ -102,9 +104,9 @@ pub struct Standard<'a> {
 }
 
 impl Limits {
-    /// Whether there is any.
+    /// Whether there is any on a figure.
     pub fn is_given(&self) -> bool {
-        *self != Self::default()
+        *self != Self { without: self.without, ..Self::default() }
     }
 }
 
@@ -129,7 +131,7 @@ impl<'a> Standard<'a> {
             (None, OracleKind::Reference) => Tolerance::of(self.precision).between_two_roundings(),
         };
         let is_distribution = metrics.kl_max.is_some();
-        let Limits { max_abs, max_kl, min_top1 } = self.limits;
+        let Limits { max_abs, max_kl, min_top1, .. } = self.limits;
         if max_abs.is_none() && !(is_distribution && self.limits.is_given()) {
             return calibrated;
         }

@@ -8,7 +8,7 @@ mod json;
 use serde::{Deserialize, Serialize};
 
 pub use candidate::{CandidateFacts, CandidateVerdict, FirstDivergence, PlaceError};
-pub use check::{Check, CheckName, Greedy, OracleKind, Skipped, Worst};
+pub use check::{Check, CheckName, CheckSet, Greedy, OracleKind, Skipped, UnknownCheck, Worst};
 pub use facts::{GoldenFacts, LayerPeaks, PromptFacts, SourceFacts};
 
 use crate::Error;
@@ -77,6 +77,10 @@ impl OracleAgreement {
                 return Self { verdict: Outcome::Error, reason: Some(reason), checks: Vec::new() };
             }
         };
+        if let Some(failed) = checked.failed_to_run.first() {
+            let reason = format!("the reference could not be compared with the golden: {} failed {}", failed.name, failed.reason);
+            return Self { verdict: Outcome::Error, reason: Some(reason), checks: checked.checks };
+        }
         if checked.checks.is_empty() {
             let reason = "the reference could not be compared with the golden: no check applied".to_owned();
             return Self { verdict: Outcome::Error, reason: Some(reason), checks: Vec::new() };

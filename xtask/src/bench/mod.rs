@@ -1,11 +1,15 @@
-//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run; with `--families`, which families' plans build.
+//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run; with `--families`, which families' plans build; with
+//! `--engines`, what building a plan takes.
 
+mod beside;
+pub(crate) mod engines;
 mod execute;
 mod export;
 pub(crate) mod families;
 mod fixtures;
 mod measure;
 mod peers;
+mod plan_peers;
 mod plans;
 mod results;
 

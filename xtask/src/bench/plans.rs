@@ -19,6 +19,9 @@ pub(crate) struct Form {
     pub(crate) flags: &'static [&'static str],
 }
 
+/// The outcome of a form that builds.
+pub(crate) const BUILDS: &str = "builds";
+
 /// The composite form, which TensorRT takes for some sizes of heads only.
 pub(crate) const PORTABLE: Form = Form { name: "portable fp16", flags: &["--opset", "23", "--dtype", "fp16"] };
 
@@ -70,7 +73,7 @@ impl Maker {
         let outcome = match built.status.code() {
             Some(0) => {
                 self.inspect(&out.join("plans").join(self.architecture).join("plan.plan"))?;
-                "builds".to_owned()
+                BUILDS.to_owned()
             }
             _ => reason(&built.stderr),
         };

@@ -6,20 +6,22 @@ use crate::error::Error;
 use crate::tidy::licences::metadata;
 
 /// Crate and what it may use besides `files`, which all may use.
-const ALLOWED: [(&str, &[&str]); 15] = [
+const ALLOWED: [(&str, &[&str]); 17] = [
     ("files", &[]),
     ("tensor", &[]),
     ("onnx", &["tensor"]),
     ("graph", &["onnx", "tensor"]),
     ("checkpoint", &["tensor"]),
     ("families", &[]),
+    ("hub", &[]),
+    ("attest", &[]),
     ("lowering", &["families", "graph", "checkpoint", "tensor", "onnx"]),
     ("reference", &["families", "checkpoint", "tensor"]),
     ("engine", &["onnx", "tensor"]),
     ("engine-worker", &["engine", "tensor"]),
     ("runtime", &["tensor", "onnx", "engine", "checkpoint"]),
     ("verify", &["tensor"]),
-    ("pipeline", &["tensor", "onnx", "graph", "checkpoint", "families", "lowering", "reference", "engine", "runtime", "verify"]),
+    ("pipeline", &["tensor", "onnx", "graph", "checkpoint", "families", "lowering", "reference", "engine", "runtime", "verify", "attest"]),
     ("mutants", &["onnx", "graph", "checkpoint", "families", "lowering", "engine", "runtime", "verify", "pipeline"]),
     ("xtask", &[]),
 ];

@@ -3,10 +3,11 @@
 use serde::Serialize;
 
 use super::model::Model;
-use super::rope::Rope;
+use super::rope::{Rope, Scaling};
 use super::tokenizer::{Role, Special};
 
-/// Every key of transformers' `LlamaConfig`. Ids that the file does not state are `null`: the class would guess 1 and 2.
+/// Every key of transformers' `LlamaConfig`, and the rotation once more under the names that transformers 4 reads: without them it takes its
+/// default base in silence, and with it the exporters that are built on it. Ids that the file does not state are `null`: the class would guess 1 and 2.
 #[derive(Serialize)]
 pub(super) struct Config<'a> {
     architectures: [&'static str; 1],
@@ -30,6 +31,8 @@ pub(super) struct Config<'a> {
     pretraining_tp: u64,
     rms_norm_eps: f64,
     rope_parameters: &'a Rope,
+    rope_scaling: Option<Scaling>,
+    rope_theta: f64,
     tie_word_embeddings: bool,
     use_cache: bool,
     vocab_size: u64,
@@ -60,6 +63,8 @@ impl<'a> Config<'a> {
             pretraining_tp: 1,
             rms_norm_eps: model.norm_epsilon,
             rope_parameters: rope,
+            rope_scaling: rope.scaling(),
+            rope_theta: rope.theta(),
             tie_word_embeddings: model.tied,
             use_cache: true,
             vocab_size: model.vocab,

@@ -21,6 +21,31 @@ pub(super) enum Rope {
     Llama3 { rope_theta: f64, factor: f64, low_freq_factor: f64, high_freq_factor: f64, original_max_position_embeddings: u64 },
 }
 
+/// `rope_scaling`, as transformers 4 lays it out; where nothing is scaled it has none.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+#[serde(tag = "rope_type", rename_all = "lowercase")]
+pub(super) enum Scaling {
+    Linear { factor: f64 },
+    Llama3 { factor: f64, low_freq_factor: f64, high_freq_factor: f64, original_max_position_embeddings: u64 },
+}
+
+impl Rope {
+    pub(super) fn theta(&self) -> f64 {
+        let (Self::Default { rope_theta } | Self::Linear { rope_theta, .. } | Self::Llama3 { rope_theta, .. }) = *self;
+        rope_theta
+    }
+
+    pub(super) fn scaling(&self) -> Option<Scaling> {
+        match *self {
+            Self::Default { .. } => None,
+            Self::Linear { factor, .. } => Some(Scaling::Linear { factor }),
+            Self::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings, .. } => {
+                Some(Scaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings })
+            }
+        }
+    }
+}
+
 /// Reads the keys; `factors` is what `rope_freqs.weight` holds, where the file has it.
 pub(super) fn read(metadata: Metadata<'_>, head_dim: u64, factors: Option<&[f32]>) -> Result<Rope, Problem> {
     let rope_theta = metadata.float("llama.rope.freq_base")?.unwrap_or(10_000.0);

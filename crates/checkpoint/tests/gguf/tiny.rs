@@ -28,6 +28,11 @@ fn byte_level_model_with_llama3_rope() {
         "original_max_position_embeddings": 8192,
     });
     assert_eq!(config["rope_parameters"], rope);
+    // The same for transformers 4, which reads no `rope_parameters`.
+    assert_eq!(config["rope_theta"], 500000.0);
+    let mut scaling = rope;
+    scaling.as_object_mut().unwrap().remove("rope_theta");
+    assert_eq!(config["rope_scaling"], scaling);
     let generation = oracle::json(&folder.join("generation_config.json"));
     assert_eq!(generation, json!({ "bos_token_id": 270, "eos_token_id": [271, 272], "pad_token_id": 271 }));
 
@@ -48,6 +53,7 @@ fn sentencepiece_model_with_biases_and_its_own_head() {
     assert_eq!(config["tie_word_embeddings"], false);
     assert_eq!(config["attention_bias"], true);
     assert_eq!(config["rope_parameters"], json!({ "rope_type": "default", "rope_theta": 10000.0 }));
+    assert_eq!((&config["rope_theta"], &config["rope_scaling"]), (&json!(10000.0), &json!(null)));
     assert_eq!(config["pad_token_id"], json!(null));
 }
 

@@ -117,12 +117,19 @@ pub(crate) fn read_or(config: &Config<'_>, default: &Value, rules: &RopeRules, m
     }
 }
 
-/// `rope_parameters` or `rope_scaling`. transformers takes an empty `rope_scaling` for none.
+/// `rope_parameters` or `rope_scaling`. transformers takes an empty `rope_scaling` for none. Where both are there, for readers of either
+/// layout, it reads `rope_scaling` and the base beside it: both have to say the same.
 pub(crate) fn object<'a>(config: &Config<'a>) -> Result<Option<Config<'a>>, Error> {
     let parameters = config.object("rope_parameters", "rope_parameters.")?.optional();
     let scaling = config.object("rope_scaling", "rope_scaling.")?.optional().filter(|scaling| !scaling.is_empty());
     match (parameters, scaling) {
-        (Some(_), Some(_)) => Err(config.error("rope_scaling", "stands beside `rope_parameters`: one of the two must go")),
+        (Some(parameters), Some(scaling)) => {
+            let theta = scaling.float("rope_theta")?.optional().or(config.float("rope_theta")?.optional());
+            if !scaling.says(&parameters, &["rope_theta"]) || theta != parameters.float("rope_theta")?.optional() {
+                return Err(config.error("rope_scaling", "stands beside `rope_parameters` and says something else: one of the two must go"));
+            }
+            Ok(Some(scaling))
+        }
         (object, None) | (None, object) => Ok(object),
     }
 }

@@ -220,7 +220,12 @@ fn rope_keys_that_contradict_or_are_not_understood() {
     let conflict = json!({ "rope_theta": 10_000.0, "rope_parameters": { "rope_type": "default", "rope_theta": 500_000.0 } });
     refuses("llama", conflict, "`rope_theta` is 10000, but `rope_parameters.rope_theta` is 500000");
     let both = json!({ "rope_scaling": { "type": "linear", "factor": 2.0 }, "rope_parameters": { "rope_type": "default" } });
-    refuses("llama", both, "`rope_scaling` stands beside `rope_parameters`: one of the two must go");
+    let other = "`rope_scaling` stands beside `rope_parameters` and says something else: one of the two must go";
+    refuses("llama", both, other);
+    // transformers takes the base beside `rope_scaling`, or its default: the one within `rope_parameters` is lost.
+    let linear = json!({ "rope_type": "linear", "factor": 2.0 });
+    let lost = json!({ "rope_scaling": linear, "rope_parameters": { "rope_type": "linear", "factor": 2.0, "rope_theta": 500_000.0 } });
+    refuses("llama", lost, other);
     let types = json!({ "rope_scaling": { "type": "linear", "rope_type": "yarn", "factor": 2.0 } });
     refuses("llama", types, "`rope_scaling.rope_type` is `yarn`, but `type` is `linear`");
     refuses("llama", json!({ "rope_scaling": { "type": "linear" } }), "`rope_scaling.factor` is missing");

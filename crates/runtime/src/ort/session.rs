@@ -146,6 +146,10 @@ impl Session for OrtSession {
             }
             Err(message) => {
                 self.reset(self.rows)?;
+                // What GroupQueryAttention with its own rotation says of a row without tokens: it would begin at position -1.
+                if message.contains("seqlens_k[") && message.contains("] = -1 is out of range") && batch.attention_mask.contains(&0) {
+                    return Err(SessionError::Unsupported(format!("ort takes no such padding: {message}")));
+                }
                 Err(Self::error(message))
             }
         }

@@ -6,9 +6,10 @@ use crate::capture::{Capture, Keep};
 use crate::golden::REFERENCE_PRODUCER;
 use crate::noise::Noise;
 use crate::precision::Precision;
-use crate::run::{Oracles, verify_against_session};
+use crate::run::{Candidate, Oracles, verify_against_session};
 use crate::tolerance::{self, Limits, Standard, Tolerance};
-use crate::verdict::OracleAgreement;
+use crate::verdict::tests::facts;
+use crate::verdict::{OracleAgreement, Outcome};
 
 pub(crate) mod toy;
 
@@ -170,11 +171,37 @@ fn a_model_of_one_row_is_checked_one_row_at_a_time() {
 }
 
 #[test]
-fn a_failing_or_misshapen_session_is_an_error_that_names_check_and_set() {
+fn what_the_runtime_fails_is_named_and_agrees_only_at_the_user_s_word() {
     let source = capture(&prompts());
-    let mut fails = Toy::new(Fault::Fails);
-    let error = verify_against_golden(&mut fails, &source.golden, None, OracleKind::Golden, &fp32(), &mut |_| ()).unwrap_err();
-    assert_eq!(error.to_string(), "the chunked check of prompt set `edges` could not be made on toy");
+    let judge = |without: &[CheckName], fault: Fault| {
+        let limits = Limits { without: without.iter().copied().collect(), ..Limits::default() };
+        let standard = Standard { limits, ..fp32() };
+        let candidate = Candidate { session: &mut Toy::new(fault), facts: facts("toy.onnx") };
+        Oracles::Reference(&source).judge(candidate, &standard, &mut |_| ())
+    };
+    // It fails every step after the first.
+    let verdict = judge(&[], Fault::Fails);
+    assert_eq!(verdict.verdict, Outcome::Error);
+    let names = |list: &[Skipped]| list.iter().map(|check| check.name.name()).collect::<Vec<_>>();
+    assert_eq!(names(&verdict.failed_to_run), ["chunked", "decode", "padded", "masked_row", "batch", "greedy", "cache"]);
+    assert!(verdict.checks.iter().any(|check| check.name == CheckName::Prefill && check.passed), "the others are made all the same");
+    let reason = verdict.reason.unwrap();
+    assert!(reason.starts_with("chunked could not be run on set `edges` (toy failed: "), "{reason}");
+
+    let without = [CheckName::Chunked, CheckName::Decode, CheckName::Padded, CheckName::MaskedRow, CheckName::Batch, CheckName::Greedy];
+    assert_eq!(names(&judge(&without, Fault::Fails).failed_to_run), ["cache"]);
+    let verdict = judge(&[&without[..], &[CheckName::Cache]].concat(), Fault::Fails);
+    assert_eq!((verdict.verdict, verdict.reason), (Outcome::Agree, None));
+    assert!(verdict.skipped.iter().any(|check| check.reason == "left out at the user's word (--without batch)"));
+    // What is wrong is wrong whatever else fails.
+    let verdict = judge(&[CheckName::Chunked], Fault::Factor(1.01));
+    assert_eq!(verdict.verdict, Outcome::Disagree);
+    assert!(verdict.checks.iter().all(|check| check.name != CheckName::Chunked));
+}
+
+#[test]
+fn a_misshapen_session_is_an_error_that_names_check_and_set() {
+    let source = capture(&prompts());
     let other = Golden::in_memory(vec![(source.golden.sets()[0].prompt().clone(), vec![0.0; VOCAB + 1])], VOCAB + 1, "somebody");
     let error = verify_against_golden(&mut Toy::new(Fault::None), &other, None, OracleKind::Golden, &fp32(), &mut |_| ()).unwrap_err();
     let wanted = "the prefill check of prompt set `one`: toy gave logits of shape [1, 1, 11]; [1, 1, 12] or [1, 1, 12] was wanted";

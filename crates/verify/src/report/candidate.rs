@@ -7,7 +7,7 @@ use super::mark::{badge, outcome_of, status};
 use super::plots::{histogram, margins, positions, ratios, times};
 use super::table::{Heading, Line, table};
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check, OracleKind};
+use crate::verdict::{CandidateVerdict, Check, OracleKind, Skipped};
 
 /// `index` counts the candidates, for links.
 pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
@@ -27,19 +27,18 @@ pub(super) fn candidate(index: usize, candidate: &CandidateVerdict) -> Html {
         body = body.then(divergence(first));
     }
     body = body.then(checks(&candidate.checks)).then(drawings(&candidate.checks));
-    let skipped: Html = candidate
-        .skipped
-        .iter()
-        .map(|skipped| {
-            let name = plain("b", format!("{} ({})", skipped.name, oracle(skipped.oracle)));
-            plain("li", name.then(" ").then(prose(&skipped.reason)))
-        })
-        .collect();
-    if !skipped.is_empty() {
-        body = body.then(plain("h3", "Checks that did not apply")).then(classed("ul", "skipped", skipped));
+    let lists = [("Checks that failed to run", &candidate.failed_to_run), ("Checks that did not apply", &candidate.skipped)];
+    for (title, list) in lists.into_iter().filter(|(_, list)| !list.is_empty()) {
+        let items: Html = list.iter().map(unmade).collect();
+        body = body.then(plain("h3", title)).then(classed("ul", "skipped", items));
     }
     let id = format!("candidate-{index}");
     element("section", &[("id", &id), ("class", &format!("card {}", candidate.verdict.name()))], body)
+}
+
+fn unmade(check: &Skipped) -> Html {
+    let name = plain("b", format!("{} ({})", check.name, oracle(check.oracle)));
+    plain("li", name.then(" ").then(prose(&check.reason)))
 }
 
 const HEADINGS: [Heading; 13] = [
@@ -54,7 +53,7 @@ const HEADINGS: [Heading; 13] = [
     Heading::number("KL max", "maximum of KL(source‖candidate) over positions, in nats"),
     Heading::number("top-1", "positions with the same first choice"),
     Heading::minor("top-5", "share of the source's five first choices that are among the candidate's"),
-    Heading::minor("Δ perplexity", "candidate's less source's, over the tokens of the prompts"),
+    Heading::minor("Δ perplexity", "candidate's less source's over the source's, of the tokens of the prompts"),
     Heading::number("positions", "positions compared"),
 ];
 
@@ -68,7 +67,8 @@ pub(super) fn checks(checks: &[Check]) -> Html {
 fn line(check: &Check, both: bool) -> Line {
     let oracle = if both { classed("span", "soft oracle", oracle(check.oracle)) } else { Html::default() };
     let name = plain("span", check.name.to_string()).then(oracle);
-    let perplexity = check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.2e}", perplexity.difference));
+    let perplexity =
+        check.perplexity.map_or_else(|| "–".to_owned(), |perplexity| format!("{:+.1e}", perplexity.difference / perplexity.source));
     let cells = vec![
         name,
         status(outcome_of(check.passed)),

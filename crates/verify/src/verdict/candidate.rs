@@ -108,28 +108,40 @@ pub struct CandidateVerdict {
     pub checks: Vec<Check>,
     /// The checks that did not apply.
     pub skipped: Vec<Skipped>,
+    /// The checks that the runtime failed, with its words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_to_run: Vec<Skipped>,
     /// Where it first differs inside; `null` where that was not looked for or not found.
     pub first_divergence: Option<FirstDivergence>,
 }
 
 impl CandidateVerdict {
-    /// The verdict that follows from `checked`: it agrees where something was compared and all of it passed.
+    /// The verdict that follows from `checked`: it agrees where something was compared, all of it passed, and nothing failed to run.
     pub fn checked(facts: CandidateFacts, checked: Checked) -> Self {
-        let failed: Vec<_> = checked.checks.iter().filter(|check| !check.passed).map(|check| check.name.name()).collect();
-        let (verdict, reason) = if checked.checks.is_empty() {
-            (Outcome::Error, Some("nothing was compared: no check applied to these prompts".to_owned()))
-        } else if failed.is_empty() {
-            (Outcome::Agree, None)
-        } else {
-            (Outcome::Disagree, Some(format!("outside the tolerance: {}", failed.join(", "))))
+        let Checked { checks, skipped, failed_to_run } = checked;
+        let failed: Vec<_> = checks.iter().filter(|check| !check.passed).map(|check| check.name.name()).collect();
+        let unrun: Vec<_> = failed_to_run.iter().map(|check| format!("{} could not be run {}", check.name, check.reason)).collect();
+        let mut reasons = Vec::new();
+        if !failed.is_empty() {
+            reasons.push(format!("outside the tolerance: {}", failed.join(", ")));
+        }
+        if checks.is_empty() && unrun.is_empty() {
+            reasons.push("nothing was compared: no check applied to these prompts".to_owned());
+        }
+        reasons.extend(unrun);
+        let verdict = match (failed.is_empty(), reasons.is_empty()) {
+            (false, _) => Outcome::Disagree,
+            (true, false) => Outcome::Error,
+            (true, true) => Outcome::Agree,
         };
-        Self { facts, verdict, reason, checks: checked.checks, skipped: checked.skipped, first_divergence: None }
+        let reason = (!reasons.is_empty()).then(|| reasons.join("; "));
+        Self { facts, verdict, reason, checks, skipped, failed_to_run, first_divergence: None }
     }
 
     /// An artifact that this host cannot execute, with what was checked instead in `reason`.
     pub fn not_executed(facts: CandidateFacts, reason: String) -> Self {
-        let (checks, skipped) = (Vec::new(), Vec::new());
-        Self { facts, verdict: Outcome::NotExecuted, reason: Some(reason), checks, skipped, first_divergence: None }
+        let (checks, skipped, failed_to_run) = (Vec::new(), Vec::new(), Vec::new());
+        Self { facts, verdict: Outcome::NotExecuted, reason: Some(reason), checks, skipped, failed_to_run, first_divergence: None }
     }
 
     /// An artifact that should have run and could not.

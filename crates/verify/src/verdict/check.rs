@@ -1,6 +1,7 @@
 //! One check's figures, and what it was held against.
 
 use std::fmt;
+use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
@@ -33,7 +34,41 @@ pub enum CheckName {
     Cache,
 }
 
+/// Checks that are not to be made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct CheckSet(u16);
+
+impl FromIterator<CheckName> for CheckSet {
+    fn from_iter<I: IntoIterator<Item = CheckName>>(checks: I) -> Self {
+        Self(checks.into_iter().fold(0, |set, check| set | 1 << check as u16))
+    }
+}
+
+impl CheckSet {
+    /// Whether `check` is among them.
+    pub fn contains(self, check: CheckName) -> bool {
+        self.0 & 1 << check as u16 != 0
+    }
+}
+
+/// Not the name of a check.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no check; there are {all}", all = CheckName::ALL.map(CheckName::name).join(", "))]
+pub struct UnknownCheck(String);
+
+impl FromStr for CheckName {
+    type Err = UnknownCheck;
+
+    fn from_str(name: &str) -> Result<Self, UnknownCheck> {
+        Self::ALL.into_iter().find(|check| check.name() == name).ok_or_else(|| UnknownCheck(name.to_owned()))
+    }
+}
+
 impl CheckName {
+    /// All of them, in the order in which they are made.
+    pub const ALL: [Self; 9] =
+        [Self::Prefill, Self::Last, Self::Chunked, Self::Decode, Self::Padded, Self::MaskedRow, Self::Batch, Self::Greedy, Self::Cache];
+
     /// As in `verdict.json`.
     pub fn name(self) -> &'static str {
         match self {
@@ -213,7 +248,7 @@ impl Greedy {
     }
 }
 
-/// A check that did not apply, to all of the prompt sets or to those that `reason` names.
+/// A check that did not apply or could not be run, on all of the prompt sets or on those that `reason` names.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Which check.

@@ -31,7 +31,7 @@ fn check(max_rel: f64) -> Check {
 
 pub(crate) fn candidate(path: &str, max_rel: f64) -> CandidateVerdict {
     let skipped = Skipped { name: CheckName::Cache, oracle: OracleKind::Golden, reason: CheckName::Cache.needs().to_owned() };
-    CandidateVerdict::checked(facts(path), Checked { checks: vec![check(max_rel)], skipped: vec![skipped] })
+    CandidateVerdict::checked(facts(path), Checked { checks: vec![check(max_rel)], skipped: vec![skipped], ..Checked::default() })
 }
 
 pub(crate) fn plan() -> CandidateVerdict {
@@ -93,7 +93,7 @@ fn exit_codes_follow_the_worst_candidate() {
 #[test]
 fn oracles_that_disagree_outweigh_candidates_that_agree() {
     let checks = vec![check(0.5)];
-    let oracles = OracleAgreement::of(Ok(Checked { checks, skipped: vec![] }));
+    let oracles = OracleAgreement::of(Ok(Checked { checks, ..Checked::default() }));
     let evidence = Evidence::Both(golden("tools/capture_golden.py"), prompts(), oracles);
     let verdict = Verdict::conclude(SourceFacts::default(), evidence, vec![candidate("a", 0.0)]);
     assert_eq!((verdict.verdict, verdict.exit_code(false)), (Outcome::Disagree, 1));

@@ -1,0 +1,42 @@
+//! `plansmith fetch`.
+
+use std::time::Duration;
+
+use plansmith_hub::{Address, Hub, Options, Place};
+
+use crate::args::Fetch;
+use crate::exit::{Failure, Outcome};
+use crate::output::{Output, human_bytes};
+
+pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
+    let address: Address = args.address.parse()?;
+    let place = match &args.output {
+        Some(folder) => Place::Folder(folder.clone()),
+        None => Place::cache(&address)?,
+    };
+    let timeout = Duration::from_secs(args.timeout);
+    let options = Options { allow_moving: args.allow_moving, force: args.force, jobs: args.jobs, timeout, ..Options::default() };
+    let bar = output.bytes_bar("fetching", 0);
+    let fetched = Hub::from_env()?.fetch(&address, &place, &options, &|progress| {
+        bar.set_length(progress.total);
+        bar.set_position(progress.done);
+    })?;
+    bar.finish_and_clear();
+    if args.json {
+        output.json(&fetched)?;
+        return Ok(Outcome::Done);
+    }
+    for file in &fetched.files {
+        let how = if file.taken_over { "there already" } else { "fetched" };
+        output.detail(format!("{}: {}, sha256 {}, {how}", file.name, human_bytes(file.bytes), file.sha256));
+    }
+    let bytes = human_bytes(fetched.files.iter().map(|file| file.bytes).sum());
+    let (count, new) = (fetched.files.len(), fetched.files.iter().filter(|file| !file.taken_over).count());
+    output.note(format!(
+        "{}@{}: {count} files, {bytes}, {new} of them fetched now, each with the hub's hash",
+        fetched.repository, fetched.commit
+    ));
+    // Alone on stdout, for `$(plansmith fetch …)`.
+    output.result(fetched.folder.display().to_string())?;
+    Ok(Outcome::Done)
+}
