@@ -1,6 +1,6 @@
 //! `plansmith export`.
 
-use plansmith_lowering::{Dialect, Exported, Float, LogitsAt, Placement, Source, Target, WeightsMode, export, lower};
+use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightsMode, export, lower};
 use plansmith_pipeline::{Variant, audit_source, companions, sidecars, triton_config};
 
 use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutFlag, LogitsFlag, StorageFlag, WeightsFlag};
@@ -98,14 +98,15 @@ fn target(args: &Export) -> Result<Target, Failure> {
         DialectFlag::Tensorrt => Dialect::Tensorrt,
         DialectFlag::Onnxruntime => Dialect::Onnxruntime,
     };
-    if args.kv == KvFlag::Static {
-        return Err(Failure::new("--kv static is not written yet").hint("pass --kv concat"));
-    }
+    let kv = match args.kv {
+        KvFlag::Concat => Kv::Concat,
+        KvFlag::Static => Kv::Static,
+    };
     let logits = match args.logits {
         LogitsFlag::All => LogitsAt::All,
         LogitsFlag::Last => LogitsAt::Last,
     };
-    Ok(Target { storage, compute: args.compute.map(compute), dialect, logits, opset: args.opset })
+    Ok(Target { storage, compute: args.compute.map(compute), dialect, logits, opset: args.opset, kv })
 }
 
 /// A flag as lowering names it.
@@ -137,5 +138,9 @@ fn report(exported: &Exported, output: &Output) -> Result<(), Failure> {
         exported.opset,
         exported.storage,
         exported.compute,
-    ))
+    ))?;
+    match exported.slots {
+        Some(slots) => output.result(format!("cache of {slots} slots a row: past_key_values and present may share one buffer")),
+        None => Ok(()),
+    }
 }

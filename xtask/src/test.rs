@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::assets::Asset;
 use crate::clients::Clients;
 use crate::error::Error;
+use crate::gpu;
 use crate::places;
 use crate::process::Program;
 use crate::setup::Setup;
@@ -60,7 +61,7 @@ fn tests(program: &Program, tally: &mut Tally) -> Result<bool, Error> {
 
 /// The command that runs the ignored tests whose needs are met here, and a line for each that it leaves out.
 fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<(Program, Vec<String>), Error> {
-    let gpu = Path::new("/dev/nvidiactl").exists();
+    let gpu = Path::new(gpu::DEVICE).exists();
     let chromium = chromium();
     let lacks = |test: &Ignored| {
         let asset = Asset::ALL.into_iter().find(|asset| test.needs(*asset) && setup.path(*asset).is_none());

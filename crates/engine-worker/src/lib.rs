@@ -9,8 +9,10 @@
 mod addresses;
 mod build;
 mod cuda;
+mod device;
 mod execute;
 mod failure;
+mod kernels;
 mod layers;
 mod libraries;
 mod log;

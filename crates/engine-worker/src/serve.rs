@@ -102,7 +102,7 @@ fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) 
         return Err(failed(format!("protocol {protocol} for {flavor} was asked for; this worker speaks {ours} for {FLAVOR}"), Vec::new()));
     }
     let libraries = Libraries::load(descriptor(stream)?)?;
-    let gpu = cuda::first_gpu();
+    let gpu = cuda::gpu(0);
     let logger = Logger::new(client.clone(), gpu.is_err())?;
     client.send(&Reply::Hello(Greeting {
         protocol,
@@ -118,10 +118,10 @@ fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) 
         let outcome = match (next(stream), &mut executor) {
             (Request::Open(order), _) => {
                 let memory = descriptor(stream)?;
-                Executor::open(&libraries, &logger, &gpu, order, memory.into()).map(|opening| match opening {
-                    Opening::Ready(ready, gpu) => {
-                        executor = Some(*ready);
-                        Reply::Opened(gpu)
+                Executor::open(&libraries, &logger, client, order, memory.into()).map(|opening| match opening {
+                    Opening::Ready(opened, ready) => {
+                        executor = Some(*opened);
+                        Reply::Opened(ready)
                     }
                     Opening::NotExecuted(reason) => Reply::NotExecuted(reason),
                 })

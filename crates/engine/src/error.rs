@@ -277,6 +277,16 @@ pub enum Error {
         /// Everything the parser says.
         nodes: Vec<NodeError>,
     },
+    /// A plan that was built for another host than this.
+    #[error("plan `{}` cannot run here: {reason}{}", path.display(), listed(.log))]
+    Unfit {
+        /// The plan.
+        path: PathBuf,
+        /// What does not fit, both sides.
+        reason: String,
+        /// The library's own words, where it was asked.
+        log: Vec<String>,
+    },
     /// The worker refuses or fails; it says why.
     #[error("{message}{}", listed(&shortened(.log)))]
     Worker {
@@ -305,6 +315,9 @@ impl Error {
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
+            Self::Unfit { .. } => {
+                Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned())
+            }
             Self::Unsupported(reasons) => Some(leaving_out(reasons)),
             Self::Idle { .. } => Some("TensorRT waits for itself where memory ran out: build fewer plans at once (`--jobs 1`)".to_owned()),
             Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),

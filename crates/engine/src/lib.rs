@@ -20,6 +20,7 @@
 //! ```
 
 mod architecture;
+mod buffers;
 mod build;
 mod cache;
 mod check;
@@ -29,6 +30,7 @@ mod estimate;
 mod farm;
 mod flavor;
 mod header;
+mod host;
 mod layers;
 mod layout;
 mod lengths;
@@ -51,6 +53,7 @@ mod weights;
 mod worker;
 
 pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
+pub use buffers::{DeviceBuffer, device_buffers};
 pub use build::{BuildReport, BuildRequest};
 pub use cache::PlanCache;
 pub use check::{PlanCheck, check_plan, manifest_path, partial_name};
@@ -60,6 +63,7 @@ pub use estimate::{Forecast, ProfileForecast, Support};
 pub use farm::{Farm, FarmEvent, Job, half_of_memory};
 pub use flavor::Flavor;
 pub use header::{PlanHeader, PlanVersion};
+pub use host::{fits_host, refusal};
 pub use layers::{LayerRecord, LayerSummary};
 pub use layout::{ArchitecturesAs, NATIVE, PlanParts, ProfilesAs, spread};
 pub use lengths::ModelLengths;
@@ -76,8 +80,8 @@ pub use preset::Preset;
 pub use profile::{Profile, check_profile_names};
 pub use protocol::{Event, Severity};
 pub use refusal::{Refusal, Remedy, refusals};
-pub use session::{CacheEntry, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
-pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes};
+pub use session::{CacheEntry, DeviceOptions, NotExecuted, Opened, PlanSession, StepLogits, StepTokens, TensorBytes};
+pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes, static_slots};
 pub use span::Span;
 pub use support::{Unsupported, unsupported};
 pub use types::GraphTypes;

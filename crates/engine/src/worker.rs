@@ -284,6 +284,7 @@ impl Process {
             match protocol::receive(&mut stream) {
                 Ok(Some(Reply::Event(event))) => progress(event),
                 Ok(Some(Reply::Failed(Failure::Parse { nodes }))) => return Err(Error::Parse { path: Default::default(), nodes }),
+                Ok(Some(Reply::Failed(Failure::Unfit { plan, reason, log }))) => return Err(Error::Unfit { path: plan, reason, log }),
                 Ok(Some(Reply::Failed(Failure::Other { message, log }))) => return Err(Error::Worker { message, log }),
                 Ok(Some(reply)) => return Ok(reply),
                 Ok(None) => return Err(self.died(doing)),

@@ -73,13 +73,16 @@ pub struct Exported {
     pub shares_buffer: bool,
     /// Where the graph is not what the dialect promises, and why.
     pub notes: Vec<String>,
+    /// Slots a row of a static cache; `None` where the cache grows.
+    pub slots: Option<u64>,
 }
 
-/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted.
+/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted, and `_static` where its cache is.
 pub fn graph_name(lowered: &Lowered) -> String {
+    let kv = if lowered.slots.is_some() { "_static" } else { "" };
     match &lowered.table.files {
-        WeightFiles::Source(_) => "model.onnx".into(),
-        WeightFiles::Converted { .. } => format!("model_{}.onnx", lowered.table.storage),
+        WeightFiles::Source(_) => format!("model{kv}.onnx"),
+        WeightFiles::Converted { .. } => format!("model_{}{kv}.onnx", lowered.table.storage),
     }
 }
 
@@ -117,6 +120,7 @@ pub fn export(
         opset: lowered.opset,
         shares_buffer: lowered.shares_buffer,
         notes: lowered.notes,
+        slots: lowered.slots,
     })
 }
 

@@ -25,6 +25,8 @@ pub struct Lowered {
     pub shares_buffer: bool,
     /// Where the graph is not what the dialect promises, and why.
     pub notes: Vec<String>,
+    /// Slots of a static cache; `None` where the cache grows.
+    pub slots: Option<u64>,
 }
 
 /// Builds the graph of `source` under `target`. Reads no payload.
@@ -36,10 +38,11 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let table = WeightTable::new(spec, &source.checkpoint, target)?;
     let compute = target.compute.unwrap_or(table.storage);
     let (form, opset) = target.form(spec, compute)?;
+    let slots = target.kv.slots(source, compute)?;
     let mut graph = Graph::new("decoder", opset)?;
     let g = &mut graph;
     let shares_buffer = group_query::takes_all(spec, target.dialect);
-    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), &table, shares_buffer)?;
+    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), slots, shares_buffer, &table)?;
 
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;
@@ -84,7 +87,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
         g.output(&format!("present.{index}.value"), present.value)?;
     }
     let notes = group_query::notes(spec, target.dialect);
-    Ok(Lowered { graph, table, compute, form, opset, shares_buffer, notes })
+    Ok(Lowered { graph, table, compute, form, opset, shares_buffer, notes, slots })
 }
 
 /// The stream after a block gave `result`; `x` is the stream that it is added to, `normed` what the block read.
@@ -102,7 +105,7 @@ fn join(g: &mut Graph, cx: &Context<'_>, name: &str, join: &Join, (x, normed): (
 impl Lowered {
     /// What the graph's metadata says: family, version, options, and digests of what it was made from.
     pub fn metadata(&self, source: &Source, target: &Target, version: &str) -> Metadata {
-        let lengths = [("switch_length", source.loaded.spec.switch_length()), ("max_length", source.loaded.max_length)];
+        let lengths = [("switch_length", source.loaded.spec.switch_length()), ("max_length", self.slots.or(source.loaded.max_length))];
         let lengths = lengths.into_iter().filter_map(|(key, length)| Some((key, length?.to_string())));
         let entries = [
             ("version", version.to_owned()),
@@ -113,7 +116,7 @@ impl Lowered {
             ("dialect", format!("{:?}", target.dialect).to_lowercase()),
             ("form", format!("{:?}", self.form).to_lowercase()),
             ("logits", format!("{:?}", target.logits).to_lowercase()),
-            ("kv", "concat".into()),
+            ("kv", format!("{:?}", target.kv).to_lowercase()),
             ("max_positions", source.loaded.spec.max_positions.to_string()),
             ("config_sha256", source.config_digest.to_string()),
             ("headers_sha256", source.checkpoint.headers_digest().to_string()),

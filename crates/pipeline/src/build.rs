@@ -6,11 +6,11 @@ use std::time::{Duration, Instant, SystemTime};
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
-use plansmith_lowering::{Dialect, Source, export};
+use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source, builtin};
+use crate::assess::{Assessment, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
@@ -139,7 +139,10 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     check_pins(path, &pipeline, &source, &audit)?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
-        PromptsSpec::Builtin => (builtin(spec)?, "builtin".to_owned()),
+        PromptsSpec::Builtin => {
+            let is_static = pipeline.export.iter().any(|export| export.kv == Kv::Static);
+            (builtin_within(spec, source.loaded.max_length.filter(|_| is_static))?, "builtin".to_owned())
+        }
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
             let refuse = |problem| Error::Invalid { path: path.to_owned(), key: "verify.prompts".into(), problem, hint: None };

@@ -23,7 +23,7 @@ mod store;
 mod text;
 mod watch;
 
-pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, builtin};
+pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, builtin, builtin_within};
 pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, cells, plan};
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};

@@ -49,7 +49,7 @@ pub enum Reply {
     /// To [`Request::Build`].
     Built(BuiltPlan),
     /// To [`Request::Open`]: the plans can be executed.
-    Opened(Gpu),
+    Opened(Ready),
     /// To [`Request::Open`]: they cannot be executed here.
     NotExecuted(NotExecuted),
     /// To [`Request::Step`] and [`Request::Cache`].
@@ -184,6 +184,36 @@ pub struct OpenOrder {
     pub plans: Vec<PlanOrder>,
     /// What the client checked already.
     pub checked: Vec<String>,
+    /// Which GPU, counted from 0.
+    pub gpu: u32,
+    /// Folder for kernels that TensorRT-RTX compiles; absolute. `None`: they are not kept.
+    pub kernels: Option<PathBuf>,
+}
+
+/// Plans that can be executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// Where they run.
+    pub gpu: Gpu,
+    /// Where the time went.
+    pub times: LoadTimes,
+    /// Bytes on the device for tokens, cache and logits; TensorRT's own come on top.
+    pub device_bytes: u64,
+}
+
+/// Microseconds of opening plans in the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadTimes {
+    /// Reading the plans into memory.
+    pub read_us: u64,
+    /// Deserialising them; TensorRT moves the weights to the device within it.
+    pub deserialise_us: u64,
+    /// Making contexts; TensorRT-RTX compiles kernels within it, unless they were kept.
+    pub context_us: u64,
+    /// Allocating buffers on the device and pinned memory.
+    pub buffers_us: u64,
 }
 
 /// One of them.
@@ -198,7 +228,8 @@ pub struct PlanOrder {
     pub data: Vec<PathBuf>,
 }
 
-/// One step: `input_ids`, `attention_mask`, `position_ids` lie in the memory file one after the other, int64.
+/// One step: `input_ids`, `attention_mask`, `position_ids`, and for a static cache `cache_position`, lie in the memory file one after the
+/// other, int64. For a static cache the mask is `[batch, max_length]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepOrder {
@@ -230,6 +261,15 @@ pub enum Failure {
     Parse {
         /// Everything it says.
         nodes: Vec<NodeError>,
+    },
+    /// A plan does not fit this host: the library, the GPU or the driver.
+    Unfit {
+        /// The plan.
+        plan: PathBuf,
+        /// What does not fit, both sides.
+        reason: String,
+        /// The library's own words, where it was asked.
+        log: Vec<String>,
     },
     /// Anything else.
     Other {

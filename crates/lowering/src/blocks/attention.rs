@@ -50,7 +50,7 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, spec: &Attention, inputs: &
             let merged = norm::optional(g, cx, "merged_norm", spec.merged_norm.as_ref(), merged)?;
             return Ok(Attended { output: cx.linear(g, "o_proj", &spec.output, merged)?, present });
         }
-        let present = Present { key: g.concat(&[inputs.past.key, key], 2)?, value: g.concat(&[inputs.past.value, value], 2)? };
+        let present = Present { key: cx.grown(g, inputs.past.key, key)?, value: cx.grown(g, inputs.past.value, value)? };
         let plain = spec.softcap.is_none() && spec.alibi.is_none() && spec.sinks.is_none();
         let mixed = if cx.form == Form::Composite && plain {
             let options = AttentionOptions { scale: Some(spec.scale as f32), ..AttentionOptions::default() };
