@@ -122,7 +122,7 @@ impl<'a> Executor<'a> {
         let PlanManifest { inputs, outputs, cache, .. } = manifest;
         let on_host =
             |name: &&str| wanted.iter().filter(|buffer| buffer.names.iter().any(|known| known == name)).map(|buffer| buffer.bytes).sum();
-        let tokens: u64 = TOKENS.iter().map(|name| on_host(name)).sum();
+        let tokens: u64 = TOKENS.iter().map(&on_host).sum();
         let staging = Pinned::new(usize::try_from(tokens.max(on_host(&"logits"))).unwrap_or(usize::MAX))?;
         times.buffers_us = microseconds(start);
         let signatures: Vec<_> = inputs.iter().map(TensorRecord::signature).collect();
