@@ -1,4 +1,5 @@
 //! Graphs that TensorRT cannot take, refused from the graph alone.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

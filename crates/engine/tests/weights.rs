@@ -1,4 +1,5 @@
 //! Plans whose weights are elsewhere.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 
