@@ -8,9 +8,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use plansmith_engine::{ArchitecturesAs, ProfilesAs};
+use plansmith_pipeline::System;
 use plansmith_verify::CheckName;
 
-pub(crate) use self::bundle::{Check, Sign};
+pub(crate) use self::bundle::{Check, Merge, Sign};
 pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
@@ -49,6 +50,8 @@ pub(crate) struct Global {
 pub(crate) enum Verb {
     /// Run every stage of a pipeline file, into a bundle
     Build(Build),
+    /// Join what `build --only` made on several machines into a bundle
+    Merge(Merge),
     /// Say what a checkpoint, GGUF, ONNX graph or plan is, from its header
     Inspect(Inspect),
     /// Get a checkpoint from a Hugging Face hub, pinned by commit
@@ -98,7 +101,8 @@ pub(crate) enum Verb {
 #[command(after_help = "Examples:
   plansmith build pipelines/smollm2.yaml
   plansmith build pipelines/smollm2.yaml --plan-only
-  plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export")]
+  plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export
+  plansmith build pipelines/smollm2.yaml --emit github-actions > .github/workflows/bundle.yaml")]
 pub(crate) struct Build {
     /// The pipeline file
     pub(crate) pipeline: PathBuf,
@@ -111,6 +115,12 @@ pub(crate) struct Build {
     /// Run stages up to and including this one
     #[arg(long, value_name = "NAME")]
     pub(crate) stage: Option<String>,
+    /// Run this stage alone, with the exports it needs, for `plansmith merge`; repeatable
+    #[arg(long, value_name = "NAME", conflicts_with = "stage")]
+    pub(crate) only: Vec<String>,
+    /// Print the jobs for github-actions, gitlab, argo or make: one a stage, and one that merges
+    #[arg(long, value_name = "SYSTEM")]
+    pub(crate) emit: Option<System>,
     /// Run every stage anew, cached or not
     #[arg(long)]
     pub(crate) force: bool,
@@ -212,6 +222,14 @@ pub(crate) enum LogitsFlag {
     Last,
 }
 
+/// What an export writes besides the graph and its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutFlag {
+    Plain,
+    Clients,
+    Triton,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
@@ -238,6 +256,10 @@ pub(crate) struct Export {
     /// How the KV cache grows
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
+    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/;
+    /// triton: a model repository for Triton Inference Server
+    #[arg(long, default_value = "plain")]
+    pub(crate) layout: LayoutFlag,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
@@ -303,7 +325,7 @@ pub(crate) struct FarmFlags {
     pub(crate) timeout: Option<u64>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
       --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048

@@ -53,6 +53,7 @@ fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
         Verb::Bench(args) => commands::bench::run(&args, output),
         Verb::Build(args) => commands::build::run(&args, output),
         Verb::Check(args) => commands::check::run(&args, output),
+        Verb::Merge(args) => commands::build::merge(&args, output),
         Verb::Sign(args) => commands::sign::run(&args, output),
         Verb::Doctor(args) => commands::doctor::run(&args, output),
         Verb::Families(args) => commands::families::run(&args, output),

@@ -229,3 +229,26 @@ fn a_bundle_is_held_to_the_source_it_names() {
     let run = plansmith(&["check", text(&bundle), "--against", text(&case("linear_rope"))]).exits(2);
     assert!(run.stderr.contains("the bundle was made of "), "{}", run.stderr);
 }
+
+/// Kills builds wherever they are. The bundle is always one of the two that were wanted, whole, and the next build goes on.
+#[test]
+fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    let mut random: u64 = 20_261_130;
+    let mut killed = 0;
+    for round in 0..50 {
+        let logits = ["export.1.logits=all", "export.1.logits=last"][round % 2];
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let mut child = common::command(&["-q", "build", text(&pipeline), "--set", logits, "--force"]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(random >> 33 & 0x1ff));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&project.bundle())]).exits(0);
+    }
+    assert!(killed >= 10, "{killed} of 50 were killed before they had ended");
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}

@@ -150,7 +150,9 @@ fn profiles_and_architectures_become_one_plan() {
     let folder = out.join("sm86+sm89");
     let both = inspected(&folder.join("prefill+decode.plan"));
     assert_eq!(both["architectures"], serde_json::json!(["sm86", "sm89"]));
-    assert_eq!(both["manifest"]["profiles"].as_array().unwrap().len(), 2);
+    let ranges = |index: usize| both["manifest"]["profiles"][index]["profile"].clone();
+    assert_eq!(ranges(0)["past"], serde_json::json!([0, 0, 1]));
+    assert_eq!(ranges(1)["sequence"], serde_json::json!([1, 1, 2]));
     assert_eq!(both["manifest"]["cost"]["profiles_as"], "one-plan");
     let one = inspected(&folder.join("prefill-or-decode.plan"));
     assert_eq!(one["manifest"]["profiles"][0]["profile"]["sequence"], serde_json::json!([1, 1, 64]));

@@ -1,8 +1,10 @@
-//! Flags of the verbs that take a finished bundle: `check` and `sign`.
+//! Flags of the verbs that take bundles or parts of one: `merge`, `check` and `sign`.
 
 use std::path::PathBuf;
 
 use clap::Args;
+
+use super::Tools;
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
@@ -24,6 +26,33 @@ pub(crate) struct Check {
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith build pipeline.yaml --only export:fp16 --set output=$PWD/parts/a           on one machine
+  plansmith build pipeline.yaml --only engine:fp16:sm89:decode --set output=$PWD/parts/b   on another
+  plansmith merge pipeline.yaml parts/a parts/b
+
+Every file of a part is hashed. A part of another source, pipeline or version has other keys and counts for nothing. What the merged bundle
+holds is verified as `plansmith build` does.")]
+pub(crate) struct Merge {
+    /// The pipeline file
+    pub(crate) pipeline: PathBuf,
+    /// Outputs of `plansmith build --only`
+    #[arg(required = true, value_name = "PART")]
+    pub(crate) parts: Vec<PathBuf>,
+    /// Override a value: PATH=VALUE, with dots and indices
+    #[arg(long = "set", value_name = "PATH=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Fail where an artifact could not be executed on this host
+    #[arg(long)]
+    pub(crate) require_executed: bool,
+    /// Print the result as JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) tools: Tools,
 }
 
 #[derive(Debug, Args)]

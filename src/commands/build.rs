@@ -1,22 +1,46 @@
 //! `plansmith build`.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use plansmith_engine::FarmEvent;
-use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, plan};
+use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
 use plansmith_verify::Prompts;
 use serde_json::json;
 
 use super::engine::{farm, lookup, show_farm};
 use super::verify::{open_options, prompts};
-use crate::args::Build;
+use crate::args::{Build, FarmFlags, Merge};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, human_bytes};
 use crate::stamp;
 
 pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
+    with_parts(args, None, output)
+}
+
+/// `plansmith merge`: a build that has nothing left to do but to verify.
+pub(crate) fn merge(args: &Merge, output: &Output) -> Result<Outcome, Failure> {
+    let Merge { pipeline, parts, set, require_executed, json, tools } = args;
+    let farm = FarmFlags { cache: None, no_cache: true, jobs: None, max_memory: None, timeout: None };
+    let build = Build {
+        pipeline: pipeline.clone(),
+        set: set.clone(),
+        plan_only: false,
+        stage: None,
+        only: Vec::new(),
+        emit: None,
+        force: false,
+        require_executed: *require_executed,
+        json: *json,
+        farm,
+        tools: tools.clone(),
+    };
+    with_parts(&build, Some(parts), output)
+}
+
+fn with_parts(args: &Build, parts: Option<&[PathBuf]>, output: &Output) -> Result<Outcome, Failure> {
     let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
     let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
         prompts(source, Some(file)).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
@@ -26,6 +50,8 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     let options = BuildOptions {
         overrides: &args.set,
         stage: args.stage.as_deref(),
+        only: &args.only,
+        parts,
         force: args.force,
         require_executed: args.require_executed,
         version: stamp::LONG,
@@ -34,6 +60,10 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
         farm: &farm,
         read_prompts: &read_prompts,
     };
+    if let Some(system) = args.emit {
+        output.write(&cells(&args.pipeline, &options)?.write(system, &args.pipeline.display().to_string())?)?;
+        return Ok(Outcome::Done);
+    }
     if args.plan_only {
         let stages = plan(&args.pipeline, &options)?;
         if args.json {
@@ -89,7 +119,12 @@ fn conclude(built: &Built, args: &Build, output: &Output) -> Result<Outcome, Fai
         Built::Done(finished) => ("built", finished, Outcome::Done),
         Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
         Built::Stopped { stage, folder } => {
-            output.result(format!("stages up to {stage} are done in {}; run without --stage to finish", folder.display()))?;
+            let folder = folder.display();
+            output.result(if args.only.is_empty() {
+                format!("stages up to {stage} are done in {folder}; run without --stage to finish")
+            } else {
+                format!("{stage}: done in {folder}; plansmith merge joins parts")
+            })?;
             return Ok(Outcome::Done);
         }
     };

@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod clients;
 mod demo;
 mod error;
 mod mutants;
@@ -52,6 +53,9 @@ enum Task {
         /// Instead: builds TensorRT-RTX plans of a fixture of each family, and compares what builds with testdata/plans.json
         #[arg(long)]
         families: bool,
+        /// Instead: builds TensorRT-RTX plans of the demo model, beside NVIDIA's Python bindings and optimum-onnx's graphs
+        #[arg(long, conflicts_with = "families")]
+        engines: bool,
         /// Writes what builds to testdata/plans.json
         #[arg(long, requires = "families")]
         update: bool,
@@ -81,6 +85,7 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Test { allow_missing } => test::main(*allow_missing),
         Task::Demo { allow_missing } => demo::main(*allow_missing),
         Task::Bench { families: true, update, .. } => bench::families::main(*update),
+        Task::Bench { engines: true, rounds, .. } => bench::engines::main((*rounds).max(1)),
         Task::Bench { rounds, allow_missing, .. } => bench::main((*rounds).max(1), *allow_missing),
         Task::Mutants { runtime, only } => mutants::main(runtime, only.as_deref()),
         Task::Tidy => match tidy::check()? + tidy::licences()? {

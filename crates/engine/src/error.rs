@@ -252,6 +252,14 @@ pub enum Error {
         /// The longest time that was allowed.
         limit: Duration,
     },
+    /// The worker did nothing any more.
+    #[error("the TensorRT worker was stopped while {doing}: it did nothing for {} s", limit.as_secs_f64())]
+    Idle {
+        /// What it was asked to do.
+        doing: String,
+        /// How long it was waited for.
+        limit: Duration,
+    },
     /// Somebody stopped the work.
     #[error("stopped while {doing}")]
     Cancelled {
@@ -298,6 +306,7 @@ impl Error {
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
             Self::Unsupported(reasons) => Some(leaving_out(reasons)),
+            Self::Idle { .. } => Some("TensorRT waits for itself where memory ran out: build fewer plans at once (`--jobs 1`)".to_owned()),
             Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())

@@ -57,6 +57,11 @@ impl Span {
         self.max
     }
 
+    /// Whether it is more than one number.
+    pub fn is_open(self) -> bool {
+        self.min < self.max
+    }
+
     /// Whether `value` lies in it.
     pub fn contains(self, value: u64) -> bool {
         (self.min..=self.max).contains(&value)

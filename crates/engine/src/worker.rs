@@ -50,8 +50,8 @@ struct Process {
     output: File,
 }
 
-/// How long a worker may take to load its libraries.
-const GREETING_TIME: Duration = Duration::from_secs(60);
+/// How long a worker may take to load its libraries and hash them.
+const GREETING: Limits = Limits { timeout: Some(Duration::from_secs(300)), idle: Duration::from_secs(20), cancels: Vec::new() };
 
 impl Worker {
     /// Starts the worker and has it load its libraries.
@@ -77,13 +77,13 @@ impl Worker {
         let mut process = Process { child, stream: Some(ours), watch: Watch::default(), output };
         process.send("starting", &Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor })?;
         process.send_descriptor("starting", &libraries)?;
-        process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
+        process.watch = GREETING.start(process.child.id());
         let greeting = match process.wait("starting", &mut |_| {}) {
             Ok(Reply::Hello(greeting)) => greeting,
             Ok(other) => return Err(unexpected(&other)),
             Err(error) => return Err(with_place(error, &format!("libraries from `{}`", paths.libraries.display()))),
         };
-        process.stream()?.set_read_timeout(None).map_err(system)?;
+        process.watch = Watch::default();
         if (greeting.protocol, greeting.flavor) != (protocol::VERSION, paths.flavor) {
             return Err(refuse(format!(
                 "speaks protocol {} for {}; this plansmith speaks {} and wants {}",
@@ -135,7 +135,7 @@ impl Worker {
         }
         Compatible::check(&request.compatible, self.paths.flavor)?;
         let Prepared { model, onnx, profiles, order } = prepared;
-        self.process.watch = limits.start();
+        self.process.watch = limits.start(self.id());
         let folder = match request.output.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -161,7 +161,7 @@ impl Worker {
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
-            self.prove(&model.path, folder, &order, &built, progress)?
+            self.prove(&model.path, folder, &order, &built, limits, progress)?
         } else {
             Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }
         };
@@ -232,10 +232,11 @@ impl Worker {
         folder: &Path,
         order: &BuildOrder,
         first: &BuiltPlan,
+        limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
-        second.process.watch = self.process.watch.clone();
+        second.process.watch = limits.start(second.id());
         let built = second.run_build(model, folder, order, progress)?;
         plansmith_files::remove_file(&folder.join(&built.partial))?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
@@ -300,6 +301,7 @@ impl Process {
                 let doing = doing.to_owned();
                 return Err(match over {
                     Over::Late(limit) => Error::TimedOut { doing, limit },
+                    Over::Idle(limit) => Error::Idle { doing, limit },
                     Over::Cancelled => Error::Cancelled { doing },
                 });
             }

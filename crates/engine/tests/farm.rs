@@ -12,8 +12,9 @@ use plansmith_engine::{
     ProfilesAs, WorkerPaths, check_plan, manifest_path,
 };
 
-const PREFILL: &str = "prefill:batch=1,sequence=1..8..32,past=0";
-const DECODE: &str = "decode:batch=1..1..2,sequence=1,past=0..8..32";
+// The test decoder has few heads, for which TensorRT has no kernel where the sequence is fixed.
+const PREFILL: &str = "prefill:batch=1..1..2,sequence=1..8..32,past=0..0..32";
+const DECODE: &str = "decode:batch=1..1..2,sequence=1..4..16,past=0..8..32";
 
 /// A plan of the test decoder for each of two architectures.
 fn jobs(folder: &Path) -> Vec<Job> {
@@ -191,8 +192,8 @@ fn a_plan_with_several_profiles_records_what_they_cost() {
         let mask = manifest.profiles[index].inputs.iter().find(|input| input.name == "attention_mask").unwrap();
         (mask.min.clone(), mask.opt.clone(), mask.max.clone())
     };
-    assert_eq!(corners(0), (vec![1, 1], vec![1, 8], vec![1, 32]));
-    assert_eq!(corners(1), (vec![1, 1], vec![1, 9], vec![2, 33]));
+    assert_eq!(corners(0), (vec![1, 1], vec![1, 8], vec![2, 64]));
+    assert_eq!(corners(1), (vec![1, 1], vec![1, 12], vec![2, 48]));
     let cost = manifest.cost.unwrap();
     // 6144 bytes of data (`stat testdata/engine/decoder.data`), and what is inline.
     assert!(cost.weight_bytes >= 6144 && cost.weight_bytes < 10_000, "{cost:?}");

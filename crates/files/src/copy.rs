@@ -15,6 +15,17 @@ pub enum CopyMethod {
     Copy,
 }
 
+/// Whether the file system can share a file's blocks between folders: tried, on the first file of `from`, with a file in `to` that is removed
+/// again.
+pub fn can_reflink(from: &Path, to: &Path) -> bool {
+    let first = crate::list(from).ok().and_then(|paths| paths.into_iter().find(|path| path.is_file()));
+    let attempt = |path: &Path| {
+        let target = AtomicFile::create(&to.join(".reflink")).ok()?;
+        rustix::fs::ioctl_ficlone(target.file(), crate::open(path).ok()?).ok()
+    };
+    first.and_then(|path| attempt(&path)).is_some()
+}
+
 /// Copies `from` to `to` byte for byte, by reflink where the file system can, complete or not at all.
 ///
 /// # Errors

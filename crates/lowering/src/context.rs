@@ -13,7 +13,10 @@ use crate::{Dialect, Error, Form, WeightTable};
 pub(crate) struct Dims {
     pub(crate) batch: Dim,
     pub(crate) sequence: Dim,
+    /// Columns before the step's.
     pub(crate) past: Dim,
+    /// Length of the cache as it comes in: `past`, or more where the runtime writes into it.
+    pub(crate) cache: Dim,
     /// `past_sequence_length + sequence_length`.
     pub(crate) total: Dim,
     /// `batch_size × sequence_length`: rows of the residual stream.
@@ -50,10 +53,24 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Declares the inputs that do not belong to a layer.
-    pub(crate) fn new(g: &mut Graph, (form, dialect): (Form, Dialect), compute: DType, table: &'a WeightTable) -> Result<Self, Error> {
+    ///
+    /// With `shares_buffer`, the cache that comes in may be longer than what it holds: the mask alone says how many columns there are.
+    pub(crate) fn new(
+        g: &mut Graph,
+        (form, dialect): (Form, Dialect),
+        compute: DType,
+        table: &'a WeightTable,
+        shares_buffer: bool,
+    ) -> Result<Self, Error> {
         let (batch, sequence) = (Dim::symbol("batch_size"), Dim::symbol("sequence_length"));
-        let past = Dim::symbol("past_sequence_length");
-        let total = g.define_dim("total_sequence_length", &past + &sequence);
+        let cache = Dim::symbol("past_sequence_length");
+        let (past, total) = match shares_buffer {
+            false => (cache.clone(), g.define_dim("total_sequence_length", &cache + &sequence)),
+            true => {
+                let total = Dim::symbol("total_sequence_length");
+                (&total - &sequence, total)
+            }
+        };
         let tokens = g.define_dim("tokens", &batch * &sequence);
         let per_token = [batch.clone(), sequence.clone()];
         let input_ids = g.input("input_ids", DType::I64, &per_token)?;
@@ -61,7 +78,7 @@ impl<'a> Context<'a> {
         let position_ids = g.input("position_ids", DType::I64, &per_token)?;
         // So that every graph reads the input: TensorRT drops one that nothing reads, and ALiBi needs no positions.
         g.read_sizes_off(position_ids);
-        let dims = Dims { batch, sequence, past, total, tokens };
+        let dims = Dims { batch, sequence, past, cache, total, tokens };
         Ok(Self { form, dialect, compute, dims, input_ids, attention_mask, position_ids, table, cast: RefCell::default() })
     }
 
@@ -70,7 +87,7 @@ impl<'a> Context<'a> {
         let mut pasts = Vec::new();
         for (index, layer) in spec.layers.iter().enumerate() {
             let (heads, head_dim) = (Dim::from(layer.attention.kv_heads), Dim::from(layer.attention.head_dim));
-            let dims = [self.dims.batch.clone(), heads, self.dims.past.clone(), head_dim];
+            let dims = [self.dims.batch.clone(), heads, self.dims.cache.clone(), head_dim];
             let mut input = |part: &str| g.input(&format!("past_key_values.{index}.{part}"), self.compute, &dims);
             pasts.push(Past { key: input("key")?, value: input("value")? });
         }

@@ -69,6 +69,10 @@ pub struct Exported {
     pub compute: Float,
     /// ONNX operator set.
     pub opset: u32,
+    /// Whether a runtime may write keys and values into the cache that it was given.
+    pub shares_buffer: bool,
+    /// Where the graph is not what the dialect promises, and why.
+    pub notes: Vec<String>,
 }
 
 /// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted.
@@ -111,6 +115,8 @@ pub fn export(
         storage: lowered.table.storage,
         compute: lowered.compute,
         opset: lowered.opset,
+        shares_buffer: lowered.shares_buffer,
+        notes: lowered.notes,
     })
 }
 

@@ -55,6 +55,8 @@ impl fmt::Display for Float {
 pub enum Dialect {
     /// Standard operators that every runtime has.
     Portable,
+    /// As `Portable`, with ONNX Runtime's GroupQueryAttention in the layers that it can compute.
+    Onnxruntime,
     /// As `Portable`, in the form that TensorRT's parser accepts for this dtype and head size.
     Tensorrt,
 }
@@ -121,6 +123,7 @@ impl Target {
             compute != Float::Fp32 && spec.layers.iter().all(|layer| fits(&layer.attention))
         };
         match (self.opset, self.dialect) {
+            (Some(PRIMITIVE_OPSET), Dialect::Onnxruntime) => Err(Error::Opset(PRIMITIVE_OPSET)),
             (Some(PRIMITIVE_OPSET), _) => Ok((Form::Primitive, PRIMITIVE_OPSET)),
             (Some(COMPOSITE_OPSET), Dialect::Tensorrt) if !fused_on_tensorrt() => Ok((Form::Primitive, COMPOSITE_OPSET)),
             (Some(COMPOSITE_OPSET), _) => Ok((Form::Composite, COMPOSITE_OPSET)),

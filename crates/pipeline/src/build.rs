@@ -6,12 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
-use plansmith_lowering::{Source, export};
+use plansmith_lowering::{Dialect, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
 use crate::assess::{Assessment, assess, audit_source, builtin};
 use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
@@ -19,7 +20,7 @@ use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Progress, provenance, read_pipeline};
+use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -27,6 +28,10 @@ pub struct BuildOptions<'a> {
     pub overrides: &'a [String],
     /// Run stages up to and including this one.
     pub stage: Option<&'a str>,
+    /// Run these stages and what they need, and nothing else; all where there is none.
+    pub only: &'a [String],
+    /// Partial bundles that were made elsewhere: nothing but to verify may be left to do.
+    pub parts: Option<&'a [PathBuf]>,
     /// Run every stage anew.
     pub force: bool,
     /// Whether an artifact that was not executed is a failure.
@@ -210,6 +215,15 @@ fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<
     Ok(Some(Finished { folder: prepared.output.clone(), manifest_sha256, manifest, verdict: None }))
 }
 
+/// The stages of a pipeline that machines can do apart from one another. Runs nothing.
+///
+/// # Errors
+/// As [`build`], before its first stage.
+pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
+    let prepared = prepare(path, options, &mut |_| {})?;
+    Ok(Fanout { name: prepared.pipeline.name.0.clone(), cells: fanout::cells(&prepared.stages) })
+}
+
 /// Runs the stages of the pipeline in `path` and puts the bundle in its place; a second run with nothing changed does nothing.
 ///
 /// A run that is killed leaves the last bundle as it was; the next run goes on with the stages that were done.
@@ -220,19 +234,32 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let last_stage = options.stage.map(|name| last_of(&prepared.stages.names(), name)).transpose()?;
+    let folder = beside(&prepared.output, ".partial");
     if !options.force
+        && options.only.is_empty()
         && let Some(finished) = up_to_date(&prepared, options)?
     {
+        // What a run that was killed left for one that is no longer wanted.
+        if plansmith_files::is_dir(&folder)
+            && let Some(_lock) = FolderLock::take(&folder)?
+        {
+            plansmith_files::remove_dir_all(&folder)?;
+        }
         return Ok(Built::UpToDate(finished));
     }
-    let folder = beside(&prepared.output, ".partial");
     if options.force {
         plansmith_files::remove_dir_all(&folder)?;
     }
     let mut store = Store::open(&folder, &prepared.output)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
+    if let Some(parts) = options.parts {
+        fanout::join(&mut store, &prepared.stages, parts)?;
+    }
+    let only = if options.only.is_empty() { None } else { Some(fanout::needed(&prepared.stages, options.only)?) };
+    let wanted = |name: &str| only.as_ref().is_none_or(|only| only.contains(name));
+    space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
     let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
-    for stage in &prepared.stages.exports {
+    for stage in prepared.stages.exports.iter().filter(|stage| wanted(&stage.name())) {
         let name = stage.name();
         run.stage(&name, stage.key, progress, |run, progress| run.export(stage, progress))?;
         if last_stage.as_ref() == Some(&name) {
@@ -241,7 +268,12 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     let plans = &prepared.stages.plans;
     let last_plan = plans.iter().position(|stage| last_stage.as_ref() == Some(&stage.name(&prepared.stages.exports)));
-    run.engines(&plans[..last_plan.map_or(plans.len(), |last| last + 1)], progress)?;
+    let plans = plans[..last_plan.map_or(plans.len(), |last| last + 1)].iter();
+    let plans: Vec<&PlanStage> = plans.filter(|stage| wanted(&stage.name(&prepared.stages.exports))).collect();
+    run.engines(&plans, progress)?;
+    if only.is_some() {
+        return Ok(Built::Stopped { stage: options.only.join(", "), folder });
+    }
     if let (Some(_), Some(stage)) = (last_plan, &last_stage) {
         return Ok(Built::Stopped { stage: stage.clone(), folder });
     }
@@ -328,11 +360,11 @@ impl Run<'_> {
     }
 
     /// Plans, side by side: what neither the folder being filled, nor the last bundle, nor the cache has.
-    fn engines(&mut self, stages: &[PlanStage], progress: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
+    fn engines(&mut self, stages: &[&PlanStage], progress: &mut dyn FnMut(Event<'_>)) -> Result<(), Error> {
         let mut names = Vec::new();
         let mut jobs = Vec::new();
         let mut to_build = Vec::new();
-        for stage in stages {
+        for &stage in stages {
             let name = stage.name(&self.prepared.stages.exports);
             let reused = if self.options.force { None } else { self.store.reuse(&name, stage.key)? };
             match reused {
@@ -429,13 +461,14 @@ impl Run<'_> {
         write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
         self.record("verdict.json")?;
         self.record("report.html")?;
-        for companion in &self.prepared.companions {
-            let name = companion.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            copy_file(companion, &self.folder.join(&name))?;
+        let variants = variants(&self.prepared.stages.exports);
+        for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
+            write_atomic(&self.folder.join(&name), &bytes)?;
             self.record(&name)?;
         }
         self.store.close(&self.files)?;
         let mut manifest = self.manifest(&verdict);
+        check_clients(self.folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
         provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
@@ -481,6 +514,18 @@ impl Run<'_> {
         manifest.files = self.files.clone();
         manifest
     }
+}
+
+/// What clients are told of: every graph but those that are there for TensorRT alone.
+fn variants(exports: &[ExportStage]) -> Vec<Variant> {
+    let for_clients = exports.iter().filter(|stage| stage.target.dialect != Dialect::Tensorrt);
+    for_clients
+        .map(|stage| Variant {
+            file: format!("onnx/{}", stage.file),
+            cache: stage.lowered.compute,
+            shares_buffer: stage.lowered.shares_buffer,
+        })
+        .collect()
 }
 
 /// What a plan stage asks for, with its graph and its plan in `folder`.

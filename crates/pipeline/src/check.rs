@@ -1,4 +1,4 @@
-//! Checking a bundle offline: every file against the manifest, and the manifest against itself.
+//! Checking a bundle offline: every file against the manifest, the manifest against itself, and what clients read against each other.
 
 use std::path::Path;
 
@@ -9,6 +9,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::Error;
+use crate::clients::check_clients;
 use crate::manifest::{MANIFEST_NAME, Manifest, files_below};
 use crate::provenance::{self, Signed};
 
@@ -104,6 +105,7 @@ pub(crate) fn files(folder: &Path, digest: Option<Digest>) -> Result<(Manifest, 
     // Collected in order, so that the file named is the first by path whichever was read first.
     let results: Vec<Result<(), Error>> = found.par_iter().map(check).collect();
     results.into_iter().collect::<Result<(), Error>>()?;
+    check_clients(folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
     Ok((manifest, manifest_sha256))
 }
 

@@ -100,6 +100,22 @@ pub enum Error {
         /// All there are.
         known: Vec<String>,
     },
+    /// Parts that were to be joined do not have all stages.
+    #[error("the parts do not have {}", missing.join(", "))]
+    MissingStages {
+        /// Their names.
+        missing: Vec<String>,
+    },
+    /// What is to be written does not fit.
+    #[error("about {needed} bytes are to be written to `{}`, whose file system has {free} free: {} are missing", path.display(), needed - free)]
+    Space {
+        /// The folder being filled.
+        path: PathBuf,
+        /// Bytes.
+        needed: u64,
+        /// Bytes.
+        free: u64,
+    },
     /// Another build writes to the same output.
     #[error("another build is writing `{}`", path.display())]
     Busy {
@@ -135,6 +151,11 @@ impl Error {
             Error::Bundle { .. } => Some("the bundle was changed or damaged: fetch it again, or build it again".into()),
             Error::Pin { .. } => Some("fetch the revision that is pinned, or correct `source` in the pipeline file".into()),
             Error::UnknownStage { known, .. } => Some(format!("stages are {}", known.join(", "))),
+            Error::MissingStages { missing } => {
+                let first = missing.first().map_or("NAME", String::as_str);
+                Some(format!("make them: plansmith build PIPELINE --only {first} --set output=PART"))
+            }
+            Error::Space { .. } => Some("make room, or write elsewhere with --set output=DIR".into()),
             Error::Busy { .. } => Some("wait for it to end, or stop it".into()),
             Error::NotFinite { .. } => Some("the checkpoint is broken: fetch it again, or repair it where it was made".into()),
             Error::Files(_) | Error::Onnx(_) => None,

@@ -13,6 +13,7 @@ use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
 use crate::Error;
+use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
@@ -27,6 +28,8 @@ pub(crate) struct ExportStage {
     pub(crate) weights: Vec<String>,
     /// Whether an earlier stage writes the weight files.
     pub(crate) mode: WeightsMode,
+    /// Size of these.
+    pub(crate) bytes: u64,
     pub(crate) key: Digest,
 }
 
@@ -95,6 +98,7 @@ impl Stages {
         let mut hasher = Hasher::default();
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
+        hasher.field(CLIENTS_VERSION);
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
@@ -130,7 +134,8 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let shared = stages.iter().any(|stage| stage.weights == weights);
     let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
     let key = export_key(inputs, &lowered)?;
-    stages.push(ExportStage { id, target, lowered, file, weights, mode, key });
+    let bytes = crate::space::weights(&lowered.table.files, &inputs.source.checkpoint);
+    stages.push(ExportStage { id, target, lowered, file, weights, mode, bytes, key });
     Ok(stages.len() - 1)
 }
 
@@ -284,7 +289,8 @@ const COMPANIONS: [&str; 10] = [
     "chat_template.jinja",
 ];
 
-pub(crate) fn companions(folder: &Path) -> Vec<PathBuf> {
+/// Those that are in `folder`, a checkpoint's.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
     COMPANIONS.iter().map(|name| folder.join(name)).filter(|path| plansmith_files::is_file(path)).collect()
 }
 

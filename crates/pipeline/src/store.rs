@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_files::{Digest, copy_file, create_dir_all, write_atomic};
+use plansmith_files::{Digest, copy_file, create_dir_all, sha256_file, write_atomic};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::fanout::folder_of_part;
 use crate::manifest::{FileRecord, Manifest};
 
 /// Where stages that are done are remembered while the folder is being filled.
@@ -59,6 +60,35 @@ impl Store {
         }
         self.finish(name, key, files.clone())?;
         Ok(Some(files))
+    }
+
+    /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed.
+    pub(crate) fn adopt(&mut self, part: &Path) -> Result<(), Error> {
+        let part = folder_of_part(part);
+        let path = part.join(RECORD_NAME);
+        let wrong = |problem: String| Error::Manifest { path: path.clone(), problem };
+        let done: BTreeMap<String, Done> =
+            serde_json::from_slice(&plansmith_files::read(&path)?).map_err(|error| wrong(format!("is no record of stages: {error}")))?;
+        for (name, stage) in done {
+            if self.has(&name, stage.key) {
+                continue;
+            }
+            for (file, record) in &stage.files {
+                if !is_within(file) {
+                    return Err(wrong(format!("names `{file}`, which is outside of the part")));
+                }
+                let (from, to) = (part.join(file), self.folder.join(file));
+                let found = sha256_file(&from)?;
+                if found != record.sha256 {
+                    let problem = format!("has the SHA-256 {found}; its record says {}", record.sha256);
+                    return Err(Error::Bundle { path: from, problem });
+                }
+                create_dir_all(to.parent().unwrap_or(&self.folder))?;
+                copy_file(&from, &to)?;
+            }
+            self.finish(&name, stage.key, stage.files)?;
+        }
+        Ok(())
     }
 
     /// Whether a stage with this key need not run.
@@ -115,6 +145,11 @@ impl Store {
         };
         paths.into_iter().map(record).collect()
     }
+}
+
+/// Whether a path of a record stays below the folder that it is of.
+fn is_within(path: &str) -> bool {
+    Path::new(path).components().all(|part| matches!(part, std::path::Component::Normal(_)))
 }
 
 fn same_size(path: &Path, record: &FileRecord) -> bool {

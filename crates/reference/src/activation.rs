@@ -1,15 +1,16 @@
 //! Scalar non-linearities.
 
-use std::f32::consts::{FRAC_2_PI, SQRT_2};
+use std::f32::consts::FRAC_2_PI;
 
 use plansmith_families::Activation;
 use rayon::prelude::*;
 
-use crate::exp::{exp_minus_1_of_negative, exp_of_negative, sigmoid, tanh};
+use crate::exp::{exp_minus_1_of_negative, exp_of_negative, normal_share, sigmoid, tanh};
+use crate::vector::vectorised;
 use crate::weights::Weights;
 
 #[expect(clippy::approx_constant, reason = "the function is defined by six digits of 1/√2")]
-const LAPLACE_MEAN: f32 = 0.707_107;
+const LAPLACE_MEAN: f64 = 0.707_107;
 
 /// Elements of a task that needs no matrix.
 pub(crate) const CHUNK: usize = 1 << 14;
@@ -31,7 +32,9 @@ pub(crate) fn activate(weights: &Weights, activation: &Activation, values: &mut 
         Activation::Tanh => each(weights, values, factor, tanh),
         Activation::Mish => each(weights, values, factor, mish),
         Activation::HardSwish => each(weights, values, factor, |x| x * (x + 3.0).clamp(0.0, 6.0) / 6.0),
-        Activation::Laplace => each(weights, values, factor, |x| normal_share((x - LAPLACE_MEAN) / (0.282_095 * SQRT_2))),
+        Activation::Laplace => {
+            each(weights, values, factor, |x| normal_share(((f64::from(x) - LAPLACE_MEAN) / 0.282_095) as f32));
+        }
         Activation::SqrtSoftplus => each(weights, values, factor, |x| softplus(x).sqrt()),
         Activation::Xielu(stored) => {
             let scalar = |weight| weights.vector(weight)[0];
@@ -48,14 +51,24 @@ pub(crate) fn activate(weights: &Weights, activation: &Activation, values: &mut 
 fn each(weights: &Weights, values: &mut [f32], factor: Option<&[f32]>, function: impl Fn(f32) -> f32 + Sync) {
     let keep = |values: &mut [f32]| weights.rounding.activations.iter().for_each(|significand| significand.round(values));
     values.par_chunks_mut(CHUNK).enumerate().for_each(|(index, values)| {
-        for value in &mut *values {
-            *value = function(*value);
-        }
+        vectorised(
+            #[inline(always)]
+            || {
+                for value in &mut *values {
+                    *value = function(*value);
+                }
+            },
+        );
         keep(values);
         if let Some(factor) = factor {
-            for (value, factor) in values.iter_mut().zip(&factor[index * CHUNK..]) {
-                *value *= factor;
-            }
+            vectorised(
+                #[inline(always)]
+                || {
+                    for (value, factor) in values.iter_mut().zip(&factor[index * CHUNK..]) {
+                        *value *= factor;
+                    }
+                },
+            );
             keep(values);
         }
     });
@@ -64,32 +77,36 @@ fn each(weights: &Weights, values: &mut [f32], factor: Option<&[f32]>, function:
 /// `cap · tanh(x / cap)` of every element.
 pub(crate) fn softcap(x: &mut [f32], cap: f64) {
     let (cap, inverse) = (cap as f32, (1.0 / cap) as f32);
-    for x in x {
-        *x = cap * tanh(*x * inverse);
-    }
+    vectorised(
+        #[inline(always)]
+        || {
+            for x in x {
+                *x = cap * tanh(*x * inverse);
+            }
+        },
+    );
 }
 
 /// Unlike `f32::max`, keeps NaN.
+#[inline(always)]
 fn relu(x: f32) -> f32 {
     if x < 0.0 { 0.0 } else { x }
 }
 
+#[inline(always)]
 fn gelu(x: f32) -> f32 {
-    x * normal_share(x / SQRT_2)
-}
-
-/// `(1 + erf(x)) / 2`, without the cancellation on the left.
-fn normal_share(x: f32) -> f32 {
-    0.5 * libm::erfcf(-x)
+    x * normal_share(x)
 }
 
 /// `(1 + tanh(u)) / 2` is the sigmoid of `2u`, without the cancellation on the left.
+#[inline(always)]
 fn gelu_tanh(x: f32) -> f32 {
     let twice = 2.0 * FRAC_2_PI.sqrt();
     x * sigmoid(twice * (x + 0.044_715 * x * x * x))
 }
 
 /// `tanh(ln y)` is `(y² − 1) / (y² + 1)`; with `y = 1 + eˣ` nothing cancels.
+#[inline(always)]
 fn mish(x: f32) -> f32 {
     let small = exp_of_negative(-x.abs());
     let (numerator, rest) = if x < 0.0 { (small * small + 2.0 * small, 2.0) } else { (1.0 + 2.0 * small, 2.0 * small * small) };

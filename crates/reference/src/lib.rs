@@ -3,8 +3,8 @@
 //! It shares the spec with the exporter and nothing else: it never sees a graph, and computes with another library (faer). Where both
 //! agree, the export is right for this spec; whether the spec is right for the checkpoint is for logits of transformers to prove.
 //!
-//! Weights are read layer by layer from the map: fp32 in place, 16-bit ones widened a block at a time. Pages are given back after use,
-//! so that memory grows with batch and context, not with the model.
+//! Weights are read layer by layer from the map: fp32 in place, 16-bit ones widened a block at a time. Pages of large models are
+//! given back after use, so that memory grows with batch and context, not with the model.
 
 mod activation;
 mod alibi;
@@ -29,6 +29,7 @@ mod softmax;
 mod step;
 #[cfg(test)]
 mod testing;
+mod vector;
 mod weights;
 
 pub use error::Error;

@@ -17,7 +17,10 @@ pub(crate) fn feed_forward(weights: &Weights, mlp: &Mlp, x: &[f32], peak: &mut f
             activate(weights, &mlp.activation, &mut up, None);
             up
         }
-        MlpInput::Gated { gate, up } => gated(weights, &mlp.activation, linear(weights, gate, x), &linear(weights, up, x), peak),
+        MlpInput::Gated { gate, up } => {
+            let (gate, up) = rayon::join(|| linear(weights, gate, x), || linear(weights, up, x));
+            gated(weights, &mlp.activation, gate, &up, peak)
+        }
         MlpInput::FusedGated { gate_up } => {
             let (gate, up) = halves(&linear(weights, gate_up, x), mlp.intermediate_size() as usize);
             gated(weights, &mlp.activation, gate, &up, peak)

@@ -4,6 +4,7 @@ use plansmith_families::{Gain, Norm, NormKind};
 use rayon::prelude::*;
 
 use crate::linear::add;
+use crate::vector::{sum, vectorised};
 use crate::weights::Weights;
 
 /// Rows a task.
@@ -20,10 +21,13 @@ pub(crate) fn norm_in_place(weights: &Weights, norm: &Norm, x: &mut [f32]) {
     let is_plain = !matches!(norm.gain, Gain::Weight { offset, .. } if offset != 0.0);
     x.par_chunks_mut(ROWS * width).enumerate().for_each(|(task, rows)| {
         for (index, row) in rows.chunks_exact_mut(width).enumerate() {
-            match norm.kind {
-                NormKind::Rms => divide_by_rms(row, norm.eps),
-                NormKind::Layer => divide_by_deviation(row, norm.eps),
-            }
+            vectorised(
+                #[inline(always)]
+                || match norm.kind {
+                    NormKind::Rms => divide_by_rms(row, norm.eps),
+                    NormKind::Layer => divide_by_deviation(row, norm.eps),
+                },
+            );
             if is_plain {
                 keep(row);
             }
@@ -64,8 +68,9 @@ fn gains(weights: &Weights, gain: &Gain) -> Vec<f32> {
 }
 
 /// `x / sqrt(mean(x²) + eps)`, the mean in fp64: its rounding would reach every element of the row.
+#[inline(always)]
 fn divide_by_rms(row: &mut [f32], eps: f64) {
-    let squares: f64 = row.iter().map(|&x| f64::from(x) * f64::from(x)).sum();
+    let squares = sum(row, |x| x * x);
     let scale = (1.0 / (squares / row.len() as f64 + eps).sqrt()) as f32;
     for x in row {
         *x *= scale;
@@ -73,10 +78,11 @@ fn divide_by_rms(row: &mut [f32], eps: f64) {
 }
 
 /// `(x − mean(x)) / sqrt(mean((x − mean(x))²) + eps)`, the means in fp64.
+#[inline(always)]
 fn divide_by_deviation(row: &mut [f32], eps: f64) {
     let count = row.len() as f64;
-    let mean = row.iter().map(|&x| f64::from(x)).sum::<f64>() / count;
-    let squares: f64 = row.iter().map(|&x| (f64::from(x) - mean).powi(2)).sum();
+    let mean = sum(row, |x| x) / count;
+    let squares = sum(row, |x| (x - mean) * (x - mean));
     let scale = 1.0 / (squares / count + eps).sqrt();
     for x in row {
         *x = ((f64::from(*x) - mean) * scale) as f32;

@@ -17,7 +17,10 @@ pub(crate) struct Projected {
 pub(crate) fn project(weights: &Weights, attention: &Attention, x: &[f32]) -> Projected {
     match &attention.projections {
         Projections::Separate { query, key, value } => {
-            Projected { query: linear(weights, query, x), key: linear(weights, key, x), value: linear(weights, value, x) }
+            // Side by side, no thread waits for the last task of one before it begins another.
+            let both = || rayon::join(|| linear(weights, key, x), || linear(weights, value, x));
+            let (query, (key, value)) = rayon::join(|| linear(weights, query, x), both);
+            Projected { query, key, value }
         }
         Projections::Fused { linear: fused, blocks, order } => {
             let heads = |count: u64| (count * attention.head_dim / blocks) as usize;

@@ -2,6 +2,8 @@
 
 use rayon::prelude::*;
 
+use crate::vector::vectorised;
+
 /// The largest magnitudes that the blocks of one layer gave, over all steps so far.
 ///
 /// A graph that computes in fp16 holds the same values: beyond 65,504 they become infinite, whatever a runtime that widens them shows.
@@ -25,10 +27,19 @@ impl LayerRange {
 
 /// Raises `peak` to the largest magnitude of `values`; NaN is left to whoever looks at the logits.
 pub(crate) fn raise(peak: &mut f32, values: &[f32]) {
-    *peak = values.par_chunks(1 << 14).map(|chunk| largest(chunk, f32::abs)).reduce(|| *peak, f32::max);
+    *peak = values
+        .par_chunks(1 << 14)
+        .map(|chunk| {
+            vectorised(
+                #[inline(always)]
+                || largest(chunk, f32::abs),
+            )
+        })
+        .reduce(|| *peak, f32::max);
 }
 
 /// The largest `of(value)`; passes over NaN, and gives −∞ where there is nothing else. In sixteen lanes, as the compiler likes it.
+#[inline(always)]
 pub(crate) fn largest(values: &[f32], of: impl Fn(f32) -> f32) -> f32 {
     let larger = |left: f32, right: f32| if right > left { right } else { left };
     let (chunks, rest) = values.as_chunks::<16>();

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::exp::exp_of_negative;
 use crate::range::largest;
+use crate::vector::{sum, vectorised};
 
 /// The columns that the query at column `own` may see by position: itself, and those before it that the window reaches.
 pub(crate) fn reach(own: usize, window: Option<u64>) -> Range<usize> {
@@ -18,19 +19,24 @@ pub(crate) fn masked_softmax(scores: &mut [f32], mask: &[i64], reach: Range<usiz
     let own = reach.end - 1;
     scores[..reach.start].fill(0.0);
     scores[reach.end..].fill(0.0);
-    for (score, &attend) in scores[reach.start..own].iter_mut().zip(&mask[reach.start..own]) {
-        *score = if attend == 0 { f32::NEG_INFINITY } else { *score };
-    }
-    let seen = &mut scores[reach];
-    let max = largest(seen, |score| score).max(sink.unwrap_or(f32::NEG_INFINITY));
-    for score in &mut *seen {
-        *score = exp_of_negative(*score - max);
-    }
-    let of_sink = sink.map_or(0.0, |sink| exp_of_negative(sink - max));
-    let share = (1.0 / (seen.iter().map(|&score| f64::from(score)).sum::<f64>() + f64::from(of_sink))) as f32;
-    for score in seen {
-        *score *= share;
-    }
+    vectorised(
+        #[inline(always)]
+        || {
+            for (score, &attend) in scores[reach.start..own].iter_mut().zip(&mask[reach.start..own]) {
+                *score = if attend == 0 { f32::NEG_INFINITY } else { *score };
+            }
+            let seen = &mut scores[reach];
+            let max = largest(seen, |score| score).max(sink.unwrap_or(f32::NEG_INFINITY));
+            for score in &mut *seen {
+                *score = exp_of_negative(*score - max);
+            }
+            let of_sink = sink.map_or(0.0, |sink| exp_of_negative(sink - max));
+            let share = (1.0 / (sum(seen, |score| score) + f64::from(of_sink))) as f32;
+            for score in seen {
+                *score *= share;
+            }
+        },
+    );
 }
 
 #[cfg(test)]

@@ -13,11 +13,16 @@ use plansmith_tensor::DType;
 
 use crate::{Error, Rounding, Significand};
 
+/// Weights of up to so many bytes stay in memory between steps. Those of larger models are given back after each use, since memory must not
+/// grow with the model; for small ones mapping the pages again costs decoding more than reading them.
+const KEPT: u64 = 1 << 30;
+
 /// Mapped weights, each checked for shape and type; and how numbers are rounded, since whoever computes with weights needs both.
 #[derive(Debug)]
 pub(crate) struct Weights {
     mapped: Mapped,
     tensors: HashMap<String, Stored>,
+    keeps_pages: bool,
     pub(crate) rounding: Rounding,
 }
 
@@ -61,7 +66,8 @@ impl Weights {
         for weight in weights {
             tensors.insert(weight.name.clone(), Stored::of(weight, checkpoint.tensor(&weight.name)?)?);
         }
-        Ok(Self { mapped: checkpoint.map()?, tensors, rounding: Rounding::default() })
+        let keeps_pages = tensors.values().map(|stored| stored.info.bytes).sum::<u64>() <= KEPT;
+        Ok(Self { mapped: checkpoint.map()?, tensors, keeps_pages, rounding: Rounding::default() })
     }
 
     /// What is left of an operation's result where it is stored.
@@ -74,7 +80,7 @@ impl Weights {
     /// A weight that was opened, as a matrix; a vector is a matrix of one row, a scalar one of one element.
     pub(crate) fn matrix(&self, weight: &Weight) -> Matrix<'_> {
         let stored = &self.tensors[&weight.name];
-        Matrix { mapped: &self.mapped, stored, rounding: self.rounding.weights }
+        Matrix { mapped: &self.mapped, stored, keeps_pages: self.keeps_pages, rounding: self.rounding.weights }
     }
 
     /// A copy of a weight that was opened, all of its elements in a row.
@@ -108,6 +114,7 @@ impl Stored {
 pub(crate) struct Matrix<'a> {
     mapped: &'a Mapped,
     stored: &'a Stored,
+    keeps_pages: bool,
     rounding: Option<Significand>,
 }
 
@@ -120,7 +127,7 @@ impl Matrix<'_> {
         self.stored.columns
     }
 
-    /// Calls `read` with some rows in fp32, `[range, columns]`; gives their pages back to the system when it returns.
+    /// Calls `read` with some rows in fp32, `[range, columns]`; [releases](Matrix::release) them when it returns.
     ///
     /// They lie in the map where they are stored in fp32 at an aligned address (the format promises no alignment), else in a copy.
     pub(crate) fn with_rows<T>(&self, range: Range<usize>, read: impl FnOnce(&[f32]) -> T) -> T {
@@ -146,8 +153,11 @@ impl Matrix<'_> {
         read(MatRef::from_row_major_slice(&tile, rows.len(), columns.len()))
     }
 
-    /// Gives the pages of some rows back to the system.
+    /// Gives the pages of some rows of a large model back to the system.
     pub(crate) fn release(&self, range: Range<usize>) {
+        if self.keeps_pages {
+            return;
+        }
         let (row, info) = (self.stored.row_bytes() as u64, &self.stored.info);
         let (first, count) = (range.start as u64, range.len() as u64);
         self.mapped.release(&TensorInfo { offset: info.offset + first * row, bytes: count * row, ..info.clone() });

@@ -11,9 +11,13 @@ use crate::error::Error;
 use crate::process::{Program, ending, tail};
 use crate::setup::Setup;
 
-const PREFILL: usize = 128;
+const PREFILL: usize = 256;
 const DECODE: usize = 32;
 const REPEAT: usize = 3;
+
+/// Names that the comparison looks up; that of transformers is followed by its kind of attention.
+pub(crate) const REFERENCE: &str = "plansmith reference";
+pub(crate) const TRANSFORMERS: &str = "transformers";
 
 struct Job {
     name: String,
@@ -52,9 +56,12 @@ pub(crate) fn measure(
             }
         }
     }
-    jobs.push(Job { name: "plansmith reference".into(), program: bench(checkpoint, "reference") });
+    jobs.push(Job { name: REFERENCE.into(), program: bench(checkpoint, "reference") });
     if let Some(peers) = peers {
-        jobs.push(Job { name: "transformers".into(), program: peers.transformers(checkpoint, PREFILL, DECODE, REPEAT) });
+        for attention in ["sdpa", "eager"] {
+            let program = peers.transformers(checkpoint, attention, [PREFILL, DECODE, REPEAT]);
+            jobs.push(Job { name: format!("{TRANSFORMERS} {attention}"), program });
+        }
     }
     for round in 1..=rounds {
         for job in &jobs {

@@ -13,8 +13,21 @@ use crate::python::Python;
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub(crate) struct Cost {
     pub(crate) seconds: f64,
+    /// User and system time, of the processes that it waited for too.
+    pub(crate) cpu_seconds: f64,
     /// Largest resident size, mapped pages included.
     pub(crate) peak_bytes: u64,
+}
+
+impl Cost {
+    /// The less of the times, and the larger of the peaks.
+    pub(crate) fn better(self, other: Self) -> Self {
+        Self {
+            seconds: self.seconds.min(other.seconds),
+            cpu_seconds: self.cpu_seconds.min(other.cpu_seconds),
+            peak_bytes: self.peak_bytes.max(other.peak_bytes),
+        }
+    }
 }
 
 /// Runs `program` and measures it; the error is what it said last.

@@ -1,11 +1,15 @@
-//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run; with `--families`, which families' plans build.
+//! `cargo xtask bench`: plansmith beside its peers, on the demo model, in one run; with `--families`, which families' plans build; with
+//! `--engines`, what building a plan takes.
 
+mod beside;
+pub(crate) mod engines;
 mod execute;
 mod export;
 pub(crate) mod families;
 mod fixtures;
 mod measure;
 mod peers;
+mod plan_peers;
 mod plans;
 mod results;
 
@@ -14,7 +18,7 @@ use crate::error::Error;
 use crate::places;
 use crate::process::Program;
 use crate::setup::Setup;
-use peers::Peers;
+pub(crate) use peers::Peers;
 use results::{Machine, Results};
 
 /// Measures and writes the results to `target/bench/results.json`.

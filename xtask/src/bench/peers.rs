@@ -29,6 +29,11 @@ impl Peers {
         Ok(Self { python: folder.join("python") })
     }
 
+    /// The interpreter.
+    pub(crate) fn python(&self) -> &Path {
+        &self.python
+    }
+
     /// Exports with mobius-onnx; `dtype` is `f32` or `f16`.
     pub(crate) fn mobius(&self, checkpoint: &Path, dtype: &str, output: &Path) -> Program {
         self.offline().args(["-m", "mobius", "build", "--config"]).arg(checkpoint).args(["--dtype", dtype, "--ep", "cpu"]).arg(output)
@@ -48,10 +53,11 @@ impl Peers {
     }
 
     /// Times transformers on a checkpoint, in the words of `plansmith bench --json`.
-    pub(crate) fn transformers(&self, checkpoint: &Path, prefill: usize, decode: usize, repeat: usize) -> Program {
+    ///
+    /// `attention` is `sdpa` or `eager`; `counts` are tokens of the prefill, tokens decoded, and how often.
+    pub(crate) fn transformers(&self, checkpoint: &Path, attention: &str, counts: [usize; 3]) -> Program {
         let script = places::root().join("tools/peers/time_transformers.py");
-        let counts = [prefill, decode, repeat].map(|count| count.to_string());
-        self.offline().arg(script).arg(checkpoint).args(counts)
+        self.offline().arg(script).arg(checkpoint).arg(attention).args(counts.map(|count| count.to_string()))
     }
 
     /// Nothing is fetched while time is taken.

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::beside;
 use super::export::results_names::{FP16, IN_PLACE};
 use super::measure::{Cost, median};
 use crate::error::Error;
@@ -33,10 +34,12 @@ pub(crate) struct Execution {
 pub(crate) struct Speed {
     runtime: String,
     load_s: f64,
-    prefill_tokens: usize,
+    pub(crate) prefill_tokens: usize,
     prefill_s: f64,
+    pub(crate) prefill_fastest_s: f64,
+    pub(crate) prefill_cpu_s: f64,
     decode_tokens: usize,
-    decode_tokens_per_s: f64,
+    pub(crate) decode_tokens_per_s: f64,
     peak_bytes: u64,
 }
 
@@ -121,6 +124,9 @@ impl Results {
             let peak = of(|speed| speed.peak_bytes as f64) / 1e6;
             println!("| {name} | {load:.3} | {:.0} | {decode:.1} | {peak:.0} |", prefill * 1e3);
         }
+        if let Some(line) = beside::line(&self.executions) {
+            println!("{line}");
+        }
         for line in &self.refused {
             println!("not measured: {line}");
         }
@@ -174,7 +180,7 @@ mod tests {
 
     #[test]
     fn what_the_command_prints_is_read() {
-        let text = r#"{"runtime":"rten 0.27","load_s":0.1,"load_map_s":0.0,"prefill_tokens":128,"prefill_s":0.3,"decode_tokens":32,"decode_tokens_per_s":30.0,"peak_bytes":1}"#;
+        let text = r#"{"runtime":"rten 0.27","load_s":0.1,"load_map_s":0.0,"prefill_tokens":128,"prefill_s":0.3,"prefill_fastest_s":0.2,"prefill_cpu_s":0.4,"decode_tokens":32,"decode_tokens_per_s":30.0,"peak_bytes":1}"#;
         assert_eq!(serde_json::from_str::<Speed>(text).unwrap().prefill_tokens, 128);
     }
 }

@@ -17,6 +17,11 @@ impl Masks {
     pub(crate) fn of(&self, attention: &Attention) -> Value {
         self.0[&attention.window]
     }
+
+    /// Every window that occurs, with its mask.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
+        self.0.iter().map(|(&window, &mask)| (window, mask))
+    }
 }
 
 /// Causal, within the window, and on attended columns; any pattern of `attention_mask` is honoured.

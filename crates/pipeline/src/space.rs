@@ -1,0 +1,42 @@
+//! Whether what a build will write fits, before it begins.
+
+use std::path::Path;
+
+use plansmith_lowering::{WeightFiles, WeightsMode};
+
+use crate::Error;
+use crate::stages::Stages;
+use crate::store::Store;
+
+/// Graphs, reports and manifests.
+const SMALL: u64 = 16 << 20;
+/// Of a plan beside its weights, in percent.
+const PLAN_PERCENT: u64 = 106;
+
+/// Refuses a build into `folder` that its file system has no room for. What is done already, and what a file system can share, takes none.
+pub(crate) fn check(folder: &Path, source: &Path, stages: &Stages, store: &Store, only: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+    let shares = plansmith_files::can_reflink(source, folder);
+    let mut needed = SMALL;
+    for stage in &stages.exports {
+        if only(&stage.name()) && !store.has(&stage.name(), stage.key) && stage.mode != WeightsMode::Shared {
+            let copied = matches!(stage.lowered.table.files, WeightFiles::Source(_));
+            needed += if copied && shares { 0 } else { stage.bytes };
+        }
+    }
+    for stage in &stages.plans {
+        let name = stage.name(&stages.exports);
+        if only(&name) && !store.has(&name, stage.key) {
+            needed += stages.exports[stage.from].bytes / 100 * PLAN_PERCENT;
+        }
+    }
+    let free = plansmith_files::free_space(folder)?;
+    if needed > free { Err(Error::Space { path: folder.to_owned(), needed, free }) } else { Ok(()) }
+}
+
+/// Bytes of a stage's weights.
+pub(crate) fn weights(files: &WeightFiles, source: &plansmith_checkpoint::Checkpoint) -> u64 {
+    match files {
+        WeightFiles::Source(files) => files.iter().map(|&file| source.files()[file].size).sum(),
+        WeightFiles::Converted { layout, .. } => layout.size,
+    }
+}

@@ -1,0 +1,158 @@
+//! A pipeline on many machines: the jobs that `--emit` writes, run one by one from their own command lines, give the bundle that one build gives.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use common::{case, copy_files, names, plansmith, text};
+use serde_json::Value;
+
+const PIPELINE: &str = "name: tiny\nsource: { checkpoint: model }\nexport:\n  - { id: fp32 }\n  - { id: again, logits: last }\n  \
+                        - { id: fp16, dtype: fp16 }\noutput: dist/tiny\n";
+const PLANS: &str =
+    "engines:\n  - { from: fp16, architectures: [sm86, sm89], profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 64] } } }\n";
+
+/// A team's checkout.
+fn checkout(more: &str) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    copy_files(&case("llama3_rope"), &folder.path().join("model"));
+    std::fs::write(folder.path().join("pipeline.yaml"), format!("{PIPELINE}{more}")).unwrap();
+    folder
+}
+
+/// Runs a job's script where jobs start, with its variables.
+fn shell(folder: &Path, script: &str, variables: &[(&str, &str)]) {
+    let bin = Path::new(env!("CARGO_BIN_EXE_plansmith")).parent().unwrap();
+    let path =
+        std::env::join_paths(std::iter::once(bin.to_owned()).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap()))).unwrap();
+    let mut command = Command::new("sh");
+    command.args(["-ec", script]).current_dir(folder).env("PATH", path).envs(variables.iter().copied());
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{script}\n{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+}
+
+fn emitted(folder: &Path, system: &str) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plansmith"));
+    let output = command.args(["build", "pipeline.yaml", "--emit", system]).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn yaml(text: &str) -> Value {
+    serde_yaml::from_str(text).unwrap()
+}
+
+/// Runs every job of what `system` was written.
+fn run_jobs(folder: &Path, system: &str) {
+    let text = emitted(folder, system);
+    let here = folder.to_str().unwrap();
+    match system {
+        "github-actions" => {
+            let jobs = &yaml(&text)["jobs"];
+            let run = |job: &Value| job["steps"].as_array().unwrap().iter().find_map(|step| step["run"].as_str()).unwrap().to_owned();
+            for cell in jobs["cell"]["strategy"]["matrix"]["include"].as_array().unwrap() {
+                let variables = [("STAGE", cell["stage"].as_str().unwrap()), ("PART", cell["part"].as_str().unwrap())];
+                shell(folder, &run(&jobs["cell"]), &variables);
+            }
+            shell(folder, &run(&jobs["merge"]), &[]);
+        }
+        "gitlab" => {
+            let jobs = yaml(&text);
+            for cell in jobs["cell"]["parallel"]["matrix"].as_array().unwrap() {
+                let variables =
+                    [("STAGE", cell["STAGE"].as_str().unwrap()), ("PART", cell["PART"].as_str().unwrap()), ("CI_PROJECT_DIR", here)];
+                shell(folder, jobs["cell"]["script"][0].as_str().unwrap(), &variables);
+                assert!(folder.join(jobs["cell"]["artifacts"]["paths"][0].as_str().unwrap().replace("$PART", variables[1].1)).is_dir());
+            }
+            shell(folder, jobs["merge"]["script"][0].as_str().unwrap(), &[]);
+        }
+        "argo" => {
+            let workflow = yaml(&text);
+            let templates: BTreeMap<&str, &Value> =
+                workflow["spec"]["templates"].as_array().unwrap().iter().map(|one| (one["name"].as_str().unwrap(), one)).collect();
+            let script = |name: &str| templates[name]["container"]["args"][0].as_str().unwrap();
+            for item in templates["all"]["dag"]["tasks"][0]["withItems"].as_array().unwrap() {
+                let filled = ["stage", "part"].iter().fold(script("cell").to_owned(), |script, name| {
+                    script.replace(&format!("{{{{inputs.parameters.{name}}}}}"), item[name].as_str().unwrap())
+                });
+                shell(folder, &filled, &[]);
+            }
+            shell(folder, script("merge"), &[]);
+        }
+        _ => {
+            std::fs::write(folder.join("Makefile"), &text).unwrap();
+            shell(folder, "make -s", &[]);
+        }
+    }
+}
+
+fn every_system_gives_the_same(more: &str) {
+    let one = checkout(more);
+    plansmith(&["build", text(&one.path().join("pipeline.yaml"))]).exits(0);
+    let wanted = std::fs::read_to_string(one.path().join("dist/tiny/manifest.json")).unwrap();
+    for system in ["github-actions", "gitlab", "argo", "make"] {
+        let team = checkout(more);
+        run_jobs(team.path(), system);
+        let bundle = team.path().join("dist/tiny");
+        assert_eq!(std::fs::read_to_string(bundle.join("manifest.json")).unwrap(), wanted, "{system}");
+        plansmith(&["check", text(&bundle)]).exits(0);
+    }
+}
+
+#[test]
+fn jobs_of_every_system_give_the_bundle_of_one_build() {
+    every_system_gives_the_same("");
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn jobs_with_plans_give_the_bundle_of_one_build() {
+    every_system_gives_the_same(PLANS);
+}
+
+#[test]
+fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
+    let team = checkout("");
+    let pipeline = team.path().join("pipeline.yaml");
+    let part = |name: &str| team.path().join(name);
+    let build = |stage: &str, name: &str| {
+        let output = format!("output={}", text(&part(name)));
+        plansmith(&["build", text(&pipeline), "--only", stage, "--set", &output]).exits(0);
+    };
+    build("export:again", "a");
+    // The graph that shares weights comes with the one that writes them.
+    assert_eq!(names(&part("a.partial/onnx")), ["model.onnx", "model.safetensors", "model_again.onnx"]);
+    let merge = |names: &[&str]| {
+        let parts: Vec<String> = names.iter().map(|name| text(&part(name)).to_owned()).collect();
+        let arguments = [&["merge", text(&pipeline)][..], &parts.iter().map(String::as_str).collect::<Vec<_>>()].concat();
+        plansmith(&arguments)
+    };
+    let run = merge(&["a"]).exits(2);
+    assert!(run.stderr.contains("the parts do not have export:fp16") && run.stderr.contains("--only export:fp16"), "{}", run.stderr);
+    build("export:fp16", "b");
+    let graph = part("b.partial/onnx/model_fp16.onnx");
+    let original = std::fs::read(&graph).unwrap();
+    let mut changed = original.clone();
+    changed[100] ^= 1;
+    std::fs::write(&graph, changed).unwrap();
+    let run = merge(&["a", "b"]).exits(2);
+    assert!(run.stderr.contains("model_fp16.onnx") && run.stderr.contains("its record says"), "{}", run.stderr);
+    std::fs::write(&graph, original).unwrap();
+    assert!(merge(&["a", "nowhere"]).exits(2).stderr.contains("nowhere"));
+    // A record that leads out of its part.
+    let record = part("b.partial/.stages.json");
+    let stages = std::fs::read_to_string(&record).unwrap();
+    std::fs::write(&record, stages.replace("onnx/model_fp16.onnx", "../../pipeline.yaml")).unwrap();
+    assert!(merge(&["a", "b"]).exits(2).stderr.contains("which is outside of the part"));
+    std::fs::write(&record, stages).unwrap();
+    merge(&["a", "b"]).exits(0);
+    plansmith(&["check", text(&team.path().join("dist/tiny"))]).exits(0);
+
+    let run = plansmith(&["build", text(&pipeline), "--only", "verify"]).exits(2);
+    assert!(run.stderr.contains("no stage is called `verify`") && run.stderr.contains("export:fp32, export:again"), "{}", run.stderr);
+    let run = plansmith(&["build", text(&pipeline), "--emit", "jenkins"]).exits(2);
+    assert!(run.stderr.contains("known are github-actions, gitlab, argo, make"), "{}", run.stderr);
+}
