@@ -58,10 +58,8 @@ pub(super) fn is_missing(operator: &str) -> bool {
 /// What becomes of an operator that is not the standard's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Foreign {
-    /// The parser reads it and the builder builds it.
+    /// The parser reads it and the builder builds it, or the parser says what it lacks.
     Taken,
-    /// The parser dies of it, and the worker with it.
-    Deadly,
     /// The parser knows it and wants a plugin that the libraries do not hold.
     Plugin,
     /// Nobody knows it.
@@ -71,8 +69,17 @@ pub(super) enum Foreign {
 /// Of `domain`, which is not the standard's.
 pub(super) fn foreign(domain: &str, operator: &str) -> Foreign {
     match (domain, operator) {
-        ("com.microsoft", "SkipSimplifiedLayerNormalization" | "SimplifiedLayerNormalization") => Foreign::Taken,
-        ("com.microsoft", "RotaryEmbedding" | "MultiHeadAttention") => Foreign::Deadly,
+        (
+            "com.microsoft",
+            "SkipSimplifiedLayerNormalization"
+            | "SimplifiedLayerNormalization"
+            | "RotaryEmbedding"
+            | "MultiHeadAttention"
+            | "Gelu"
+            | "Trilu"
+            | "QuantizeLinear"
+            | "DequantizeLinear",
+        ) => Foreign::Taken,
         ("com.microsoft", "GroupQueryAttention" | "MatMulNBits" | "QMoE" | "LinearAttention" | "CausalConvWithState") => Foreign::Plugin,
         // TensorRT's own, as its quantisation toolkit writes them.
         (_, operator) if operator.starts_with("TRT_") => Foreign::Taken,

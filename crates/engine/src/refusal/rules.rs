@@ -83,8 +83,7 @@ fn remedy_for(operator: &str) -> Remedy {
 
 fn foreign(node: &NodeProto) -> Option<(String, Remedy)> {
     let reason = match operators::foreign(node.domain(), node.op_type()) {
-        Foreign::Taken => return None,
-        Foreign::Deadly => "TensorRT's parser dies of this operator of ONNX Runtime",
+        Foreign::Taken => return contrib(node),
         Foreign::Plugin => "TensorRT takes it as a plugin only, which its libraries do not hold",
         Foreign::Unknown if node.domain() == "com.microsoft" => "an operator of ONNX Runtime that TensorRT does not have",
         Foreign::Unknown => "neither an operator that TensorRT has nor a function of the model",
@@ -92,12 +91,25 @@ fn foreign(node: &NodeProto) -> Option<(String, Remedy)> {
     Some((reason.to_owned(), remedy_for(node.op_type())))
 }
 
+/// Operators of ONNX Runtime that are taken in some forms only.
+fn contrib(node: &NodeProto) -> Option<(String, Remedy)> {
+    let reason = match node.op_type() {
+        "RotaryEmbedding" if integer(node, "num_heads") == Some(0) => "its num_heads is 0, by which TensorRT's parser divides, and dies",
+        "MultiHeadAttention" if has_more_outputs(node) => "it keeps the cache itself; TensorRT takes MultiHeadAttention with one output",
+        _ => return None,
+    };
+    Some((reason.to_owned(), Remedy::Dialect))
+}
+
+fn has_more_outputs(node: &NodeProto) -> bool {
+    node.output.iter().skip(1).any(|output| !output.is_empty())
+}
+
 /// Inputs: query, key, value, mask, past key, past value, lengths.
 fn attention(node: &NodeProto, facts: &Facts<'_>) -> Option<(String, Remedy)> {
     let past = has_input(node, 4) || has_input(node, 5);
-    let more_outputs = node.output.iter().skip(1).any(|output| !output.is_empty());
     let because = |reason: &str| Some((reason.to_owned(), Remedy::Dialect));
-    if past || more_outputs {
+    if past || has_more_outputs(node) {
         return because("it keeps the cache itself; TensorRT takes Attention with one output, the cache put together outside");
     }
     if has_input(node, 6) {
