@@ -54,7 +54,8 @@ pub(crate) fn main(rounds: usize) -> Result<(), Error> {
 
     let plans = folder.join("plans");
     let (plan, manifest) = (plans.join(ARCHITECTURE).join("chat.plan"), plans.join(ARCHITECTURE).join("chat.json"));
-    let build = plansmith().arg("engine").arg(&graph).arg("-o").arg(&plans).args(["--arch", ARCHITECTURE, "--profile", PROFILE, "--no-cache"]);
+    let build =
+        plansmith().arg("engine").arg(&graph).arg("-o").arg(&plans).args(["--arch", ARCHITECTURE, "--profile", PROFILE, "--no-cache"]);
     let mut jobs = vec![Job::new(OURS, build, plan)];
     let mut by_python = |name: &str, graph: &Path| {
         let plan = folder.join("python.plan");
