@@ -222,11 +222,20 @@ pub(crate) enum LogitsFlag {
     Last,
 }
 
+/// What an export writes besides the graph and its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutFlag {
+    Plain,
+    Clients,
+    Triton,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
   plansmith export ./SmolLM2-135M -o out --dtype fp16         converts the weights, streamed
-  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32")]
+  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32
+  plansmith export ./SmolLM2-135M -o out --kv static --max-length 2048      a cache of 2048 slots, written in place")]
 pub(crate) struct Export {
     /// The checkpoint folder
     pub(crate) checkpoint: PathBuf,
@@ -245,13 +254,17 @@ pub(crate) struct Export {
     /// Which operators the graph is made of
     #[arg(long, default_value = "portable")]
     pub(crate) dialect: DialectFlag,
-    /// How the KV cache grows
+    /// Whether the KV cache grows by concatenation, or is written in place in a buffer of --max-length tokens a row
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
+    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/;
+    /// triton: a model repository for Triton Inference Server
+    #[arg(long, default_value = "plain")]
+    pub(crate) layout: LayoutFlag,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
-    /// ONNX operator set: 21 (primitive form) or 23 [default: 23, or 21 where the dialect needs the primitive form]
+    /// ONNX operator set: 21 (primitive form) or 23; 24 for --kv static [default: 23, or 21 where the dialect needs the primitive form]
     #[arg(long)]
     pub(crate) opset: Option<u32>,
     /// Scan the payload for NaN and infinity, and hash it
@@ -273,8 +286,8 @@ pub(crate) struct ConfigFlags {
     /// Ignore this key of config.json, whatever it means; recorded in the manifest
     #[arg(long, value_name = "KEY")]
     pub(crate) allow_unknown_config: Vec<String>,
-    /// Longest sequence that will be run; where rotations change with the length (longrope, dynamic), only its side is written
-    /// [default: both sides, as the source does]
+    /// Longest sequence that will be run: the slots of a static cache; where rotations change with the length (longrope, dynamic), only
+    /// its side is written [default: the model's positions, and both sides, as the source does]
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_length: Option<u64>,
 }
@@ -288,6 +301,9 @@ pub(crate) struct Tools {
     /// The folder of the TensorRT-RTX libraries
     #[arg(long, value_name = "DIR")]
     pub(crate) tensorrt_dir: Option<PathBuf>,
+    /// The GPU that plans run on, counted from 0
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub(crate) gpu: u32,
     /// The TensorRT worker's executable
     #[arg(long, value_name = "FILE")]
     pub(crate) worker: Option<PathBuf>,
@@ -328,7 +344,7 @@ pub(crate) struct Engine {
     /// rtx or enterprise
     #[arg(long, default_value = "rtx")]
     pub(crate) flavor: String,
-    /// GPU architectures
+    /// GPU architectures; `native` for the enterprise flavour, which builds for the machine's own GPU
     #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
     pub(crate) arch: Vec<String>,
     /// plan-each (a plan for each architecture) or one-plan
@@ -337,6 +353,13 @@ pub(crate) struct Engine {
     /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max; or a preset: chat, batch, long-prompt; repeatable
     #[arg(long, required = true)]
     pub(crate) profile: Vec<String>,
+    /// Where the weights go: embedded in the plan; streaming, in the plan and partly in host memory at run time; stripped, left in the
+    /// graph's data files, which the plan then needs
+    #[arg(long, default_value = "embedded", value_name = "WHERE")]
+    pub(crate) weights: String,
+    /// What else a plan of the enterprise flavour is to be used with: ampere-plus or same-compute-capability, and version
+    #[arg(long, value_delimiter = ',', value_name = "WITH,...")]
+    pub(crate) compatible: Vec<String>,
     /// How several profiles become plans: plan-each, one-plan (with all profiles) or one-dynamic (one profile that covers all)
     #[arg(long, default_value = "plan-each", value_name = "HOW")]
     pub(crate) profiles_as: ProfilesAs,
@@ -470,9 +493,9 @@ pub(crate) struct Run {
     /// At most this many new tokens
     #[arg(long, default_value_t = 64)]
     pub(crate) max_tokens: usize,
-    /// rten, ort or tensorrt
-    #[arg(long, default_value = "rten")]
-    pub(crate) runtime: String,
+    /// rten, ort or tensorrt [default: tensorrt for plans; else rten, or ort where rten lacks an operator]
+    #[arg(long)]
+    pub(crate) runtime: Option<String>,
     /// Print token ids instead of text
     #[arg(long)]
     pub(crate) token_ids: bool,
@@ -486,9 +509,9 @@ pub(crate) struct Run {
 pub(crate) struct Bench {
     /// A checkpoint (the reference), an ONNX graph or a plan
     pub(crate) path: PathBuf,
-    /// rten or ort
-    #[arg(long, default_value = "rten")]
-    pub(crate) runtime: String,
+    /// rten, ort, tensorrt or reference [default: tensorrt for plans; else rten, or ort where rten lacks an operator]
+    #[arg(long)]
+    pub(crate) runtime: Option<String>,
     /// Tokens of the prefill
     #[arg(long, default_value_t = 128)]
     pub(crate) prefill: usize,

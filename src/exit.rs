@@ -102,6 +102,7 @@ with_hint!(
     plansmith_pipeline::Error,
     plansmith_reference::Error,
     plansmith_runtime::Error,
+    plansmith_tensor::SessionError,
     plansmith_verify::Error,
 );
-plain!(plansmith_files::Error, plansmith_onnx::Error, plansmith_runtime::UnknownRuntime, plansmith_tensor::SessionError);
+plain!(plansmith_files::Error, plansmith_onnx::Error, plansmith_runtime::UnknownRuntime);

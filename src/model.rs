@@ -1,10 +1,14 @@
-//! What a path names: a bundle, a graph, a plan or a checkpoint; and a session on it.
+//! What a path names: a bundle, a graph, plans or a checkpoint; and a session on it.
 
 use std::path::{Path, PathBuf};
 
+use plansmith_engine::{Flavor, PlanHeader, PlanManifest, WorkerPaths, manifest_path};
 use plansmith_lowering::{Float, Source, Target, lower};
-use plansmith_runtime::{GraphSource, Loaded, OpenOptions, RuntimeKind, load};
+use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
+use crate::args::Tools;
+use crate::commands::engine::lookup;
+use crate::commands::verify::open_options;
 use crate::exit::Failure;
 
 /// A model that can be executed.
@@ -21,6 +25,8 @@ pub(crate) enum Graph {
     File(PathBuf),
     /// A checkpoint's, made in memory.
     Memory(Box<Source>),
+    /// Plans of one model and architecture: the first that fits a step does it.
+    Plans(Vec<PathBuf>),
 }
 
 /// Lengths in tokens, prompt and answer together; `None` where the graph does not say.
@@ -31,26 +37,35 @@ pub(crate) struct Lengths {
     pub(crate) switch: Option<usize>,
 }
 
+/// Folders above a plan in a bundle, `engines/<flavor>-<version>/<arch>/<profile>.plan`, up to that with the tokenizer.
+const ABOVE_PLANS: usize = 4;
+
 impl Model {
     /// Finds out what `path` is.
     pub(crate) fn find(path: &Path) -> Result<Self, Failure> {
-        let parents = |path: &Path| path.ancestors().skip(1).take(2).map(Path::to_path_buf).collect::<Vec<_>>();
+        if !path.exists() {
+            return Err(Failure::new(format!("{} does not exist", path.display())));
+        }
+        let above = |count: usize| -> Result<Vec<PathBuf>, Failure> {
+            Ok(plansmith_files::canonicalize(path)?.ancestors().skip(1).take(count).map(Path::to_path_buf).collect())
+        };
         if plansmith_files::is_dir(path) {
             let folders = vec![path.to_owned()];
-            return match first_graph(path)? {
-                Some(graph) => Ok(Self { graph: Graph::File(graph), folders }),
-                None => {
-                    let source = Source::open(path, &plansmith_families::Options::default())?;
-                    Ok(Self { graph: Graph::Memory(Box::new(source)), folders })
-                }
-            };
+            if let Some(graph) = first_graph(path)? {
+                return Ok(Self { graph: Graph::File(graph), folders });
+            }
+            let plans: Vec<PathBuf> = plansmith_files::list(path)?.into_iter().filter(|path| has_extension(path, "plan")).collect();
+            if !plans.is_empty() && !plansmith_files::is_file(&path.join("config.json")) {
+                let folders = [folders, above(ABOVE_PLANS)?].concat();
+                return Ok(Self { graph: Graph::Plans(plans), folders });
+            }
+            let source = Source::open(path, &plansmith_families::Options::default())?;
+            return Ok(Self { graph: Graph::Memory(Box::new(source)), folders });
         }
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("onnx") => Ok(Self { graph: Graph::File(path.to_owned()), folders: parents(&plansmith_files::canonicalize(path)?) }),
-            Some("plan" | "engine") => Err(Failure::new(format!("{} is a plan, which needs a GPU to run", path.display()))
-                .hint("run the ONNX graph that it was built from: it computes the same")),
-            _ if !path.exists() => Err(Failure::new(format!("{} does not exist", path.display()))),
-            _ => Err(Failure::new(format!("{} is neither a folder nor an .onnx file", path.display()))),
+            Some("onnx") => Ok(Self { graph: Graph::File(path.to_owned()), folders: above(2)? }),
+            Some("plan") => Ok(Self { graph: Graph::Plans(vec![path.to_owned()]), folders: above(ABOVE_PLANS)? }),
+            _ => Err(Failure::new(format!("{} is neither a folder nor an .onnx or .plan file", path.display()))),
         }
     }
 
@@ -69,22 +84,66 @@ impl Model {
                 let spec = &source.loaded.spec;
                 Lengths { positions: Some(spec.max_positions as usize), switch: spec.switch_length().map(|length| length as usize) }
             }
+            // Their profiles bound every step.
+            Graph::Plans(_) => Lengths { positions: None, switch: None },
         })
     }
 
-    /// Opens it on `runtime`.
-    pub(crate) fn load(&self, runtime: RuntimeKind, options: &OpenOptions) -> Result<Loaded, Failure> {
+    /// Opens it on `runtime`, or where none was named on the first that can.
+    pub(crate) fn load(&self, runtime: Option<RuntimeKind>, tools: &Tools) -> Result<Loaded, Failure> {
+        let options = open_options(tools);
         match &self.graph {
-            Graph::File(path) => Ok(load(runtime, GraphSource::File(path), options)?),
+            Graph::File(path) => Ok(first_able(runtime, |kind| load(kind, GraphSource::File(path), &options))?),
             Graph::Memory(source) => {
                 let target = Target { compute: Some(Float::Fp32), ..Target::default() };
                 let lowered = lower(source, &target)?;
                 let model = lowered.graph.finish(&Default::default()).map_err(plansmith_lowering::Error::from)?;
                 let folder = source.checkpoint.dir();
-                Ok(load(runtime, GraphSource::Memory { model: &model, folder }, options)?)
+                Ok(first_able(runtime, |kind| load(kind, GraphSource::Memory { model: &model, folder }, &options))?)
             }
+            Graph::Plans(plans) => match runtime {
+                None | Some(RuntimeKind::TensorRt) => run_plans(plans, tools),
+                Some(other) => Err(Failure::new(format!("{other} runs graphs; {} is a plan", name(plans))).hint("leave --runtime out")),
+            },
         }
     }
+}
+
+/// rten is part of this program; where it lacks an operator, ONNX Runtime may have it.
+fn first_able(runtime: Option<RuntimeKind>, open: impl Fn(RuntimeKind) -> Result<Loaded, Error>) -> Result<Loaded, Error> {
+    match (open(runtime.unwrap_or(RuntimeKind::Rten)), runtime) {
+        (Err(lacking @ Error::Unsupported { .. }), None) => open(RuntimeKind::Ort).map_err(|error| match error {
+            Error::LibraryMissing { .. } => lacking,
+            other => other,
+        }),
+        (result, _) => result,
+    }
+}
+
+fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
+    let flavor = plans.first().map(|plan| PlanHeader::read(plan)).transpose()?.map_or(Flavor::Rtx, |header| header.flavor);
+    let paths = WorkerPaths::find(flavor, &lookup(tools))?;
+    match open_plans(&paths, plans, &open_options(tools).device)? {
+        OpenedPlans::Session(loaded) => Ok(loaded),
+        OpenedPlans::NotExecuted(reason) => {
+            let built_for = plans.first().and_then(|plan| PlanManifest::read(&manifest_path(plan)).ok());
+            let built_for: Vec<&str> =
+                built_for.iter().flat_map(|manifest| &manifest.architectures).map(|architecture| architecture.name()).collect();
+            let text = format!("{} was checked and cannot be executed here: {}", name(plans), reason.why);
+            Err(Failure::new(text).hint(format!(
+                "run it on a host with a GPU of {}, or run the ONNX graph that it was built from: it computes the same",
+                built_for.join(" or ")
+            )))
+        }
+    }
+}
+
+fn name(plans: &[PathBuf]) -> String {
+    plans.iter().map(|plan| plan.display().to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+fn has_extension(path: &Path, wanted: &str) -> bool {
+    path.extension().is_some_and(|extension| extension == wanted)
 }
 
 /// A bundle's graph: `onnx/model.onnx`, else the first under `onnx/`; only where there is a manifest.
@@ -97,6 +156,5 @@ fn first_graph(folder: &Path) -> Result<Option<PathBuf>, Failure> {
     if plansmith_files::is_file(&plain) {
         return Ok(Some(plain));
     }
-    let is_graph = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "onnx");
-    Ok(plansmith_files::list(&graphs)?.into_iter().find(is_graph))
+    Ok(plansmith_files::list(&graphs)?.into_iter().find(|path| has_extension(path, "onnx")))
 }

@@ -3,17 +3,7 @@
 
 mod common;
 
-use common::{case, copy_files, plansmith, text};
-use serde_json::{Map, Value, json};
-
-/// A tokenizer whose every id is a word of its own: `t0`, `t1`, …
-fn words(count: u64) -> Value {
-    let vocab: Map<String, Value> = (0..count).map(|id| (format!("t{id}"), json!(id))).collect();
-    json!({
-        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "Whitespace" },
-        "post_processor": null, "decoder": null, "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
-    })
-}
+use common::{case, copy_files, plansmith, text, words};
 
 /// transformers 5.24, greedy without a cache (so that each step has the frequencies of its length), from 60 tokens; the switch is at 64.
 const ANSWER: &str = "231 180 213 75 17 166 185 25 252 203 183 17 \n";

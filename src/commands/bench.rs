@@ -4,11 +4,10 @@ use std::time::{Duration, Instant};
 
 use plansmith_lowering::Source;
 use plansmith_reference::Reference;
-use plansmith_runtime::{LoadBreakdown, RuntimeKind};
+use plansmith_runtime::LoadBreakdown;
 use plansmith_tensor::{Batch, Session};
 use serde::Serialize;
 
-use super::verify::open_options;
 use crate::args::Bench;
 use crate::exit::{Failure, Outcome};
 use crate::model::Model;
@@ -23,7 +22,11 @@ struct Report {
     load_s: f64,
     load_header_s: f64,
     load_map_s: f64,
+    load_deserialise_s: f64,
+    load_context_s: f64,
     load_session_s: f64,
+    /// From the start of opening to the logits after the first prefill.
+    first_token_s: f64,
     prefill_tokens: usize,
     prefill_s: f64,
     prefill_fastest_s: f64,
@@ -34,22 +37,25 @@ struct Report {
 }
 
 pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
-    let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime == "reference" {
+    let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime.as_deref() == Some("reference") {
         let start = Instant::now();
         let source = Source::open(&args.path, &plansmith_families::Options::default())?;
         let reference = Reference::open(source.loaded.spec, &source.checkpoint)?;
         let breakdown = LoadBreakdown { header: start.elapsed(), ..LoadBreakdown::default() };
         (Box::new(reference), breakdown, "reference".to_owned())
     } else {
-        let runtime: RuntimeKind = args.runtime.parse()?;
-        let loaded = Model::find(&args.path)?.load(runtime, &open_options(&args.tools))?;
-        let name = format!("{runtime} {}", loaded.facts.version);
+        let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
+        let loaded = Model::find(&args.path)?.load(runtime, &args.tools)?;
+        let name = format!("{} {}", loaded.facts.kind, loaded.facts.version);
         (loaded.session, loaded.breakdown, name)
     };
     let (mut prefills, mut processor, mut decodes) = (Vec::new(), Vec::new(), Vec::new());
+    let mut first = Duration::ZERO;
     for repetition in 0..=args.repeat {
         let took = measure(&mut *session, args.prefill.max(1), args.decode)?;
-        if repetition > 0 {
+        if repetition == 0 {
+            first = took.prefill;
+        } else {
             prefills.push(took.prefill);
             processor.push(took.prefill_cpu);
             decodes.push(took.decode);
@@ -62,7 +68,10 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         load_s: breakdown.total().as_secs_f64(),
         load_header_s: breakdown.header.as_secs_f64(),
         load_map_s: breakdown.map.as_secs_f64(),
+        load_deserialise_s: breakdown.deserialise.as_secs_f64(),
+        load_context_s: breakdown.context.as_secs_f64(),
         load_session_s: breakdown.session.as_secs_f64(),
+        first_token_s: (breakdown.total() + first).as_secs_f64(),
         prefill_tokens: args.prefill.max(1),
         prefill_s: prefill.as_secs_f64(),
         prefill_fastest_s: least(&prefills),
@@ -76,7 +85,12 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
     } else {
         let (header, map, session) = (report.load_header_s, report.load_map_s, report.load_session_s);
         output.result(format!("runtime  {}", report.runtime))?;
-        output.result(format!("load     {:.3} s (header {header:.3}, map {map:.3}, session {session:.3})", report.load_s))?;
+        let on_device = match breakdown.deserialise + breakdown.context {
+            Duration::ZERO => String::new(),
+            _ => format!(", deserialise {:.3}, context {:.3}", report.load_deserialise_s, report.load_context_s),
+        };
+        output.result(format!("load     {:.3} s (header {header:.3}, map {map:.3}{on_device}, session {session:.3})", report.load_s))?;
+        output.result(format!("first    token after {:.3} s, load included", report.first_token_s))?;
         output.result(format!("prefill  {} tokens in {:.3} s", report.prefill_tokens, report.prefill_s))?;
         output.result(format!("decode   {:.1} tokens/s", report.decode_tokens_per_s))?;
         output.result(format!("peak     {} MB", report.peak_bytes / 1_000_000))?;

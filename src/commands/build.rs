@@ -43,7 +43,7 @@ pub(crate) fn merge(args: &Merge, output: &Output) -> Result<Outcome, Failure> {
 fn with_parts(args: &Build, parts: Option<&[PathBuf]>, output: &Output) -> Result<Outcome, Failure> {
     let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
     let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
-        prompts(source, Some(file)).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
+        prompts(source, Some(file), None).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
     };
     let interrupt = Interrupt::new()?;
     let farm = farm(&args.farm, &interrupt);

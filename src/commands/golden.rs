@@ -12,7 +12,7 @@ use crate::output::Output;
 
 pub(crate) fn run(args: &Golden, output: &Output) -> Result<Outcome, Failure> {
     let source = Source::open(&args.source, &options(&args.config))?;
-    let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
+    let (prompts, origin) = prompts(&source, args.prompts.as_deref(), None)?;
     // Goldens of two models are to be comparable.
     let prompts = prompts.fixed();
     let vocab = source.loaded.spec.vocab_size as usize;

@@ -1,9 +1,7 @@
 //! `plansmith run`.
 
-use plansmith_runtime::RuntimeKind;
 use plansmith_tensor::{Batch, Session};
 
-use super::verify::open_options;
 use crate::args::Run;
 use crate::exit::{Failure, Outcome};
 use crate::model::Model;
@@ -11,7 +9,7 @@ use crate::output::Output;
 use crate::text::TextModel;
 
 pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
-    let runtime: RuntimeKind = args.runtime.parse()?;
+    let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
     let model = Model::find(&args.path)?;
     let text = TextModel::find(&model.folders)?;
     let (prompt, special) = if args.chat { (text.chat(&args.prompt)?, false) } else { (args.prompt.clone(), true) };
@@ -20,7 +18,7 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         return Err(Failure::new("the prompt has no tokens").hint("give a longer --prompt"));
     }
     let lengths = model.lengths()?;
-    let mut loaded = model.load(runtime, &open_options(&args.tools))?;
+    let mut loaded = model.load(runtime, &args.tools)?;
     let prompt_length = ids.len();
     let mut shown = text.decode(&ids)?.len();
 

@@ -4,8 +4,9 @@ use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
+use plansmith_engine::DeviceOptions;
 use plansmith_lowering::{Float, Source, Target, lower};
-use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin};
+use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin_within};
 use plansmith_runtime::{ModelShape, NameMap, OpenOptions, RuntimeKind};
 use plansmith_verify::{Limits, Prompts, Verdict};
 
@@ -37,7 +38,8 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     if let Some(length) = source.loaded.spec.switch_length() {
         output.note(format!("rotations change beyond {length} tokens, and a cache with them: each check stays on one side of that length"));
     }
-    let (prompts, origin) = prompts(&source, args.prompts.as_deref())?;
+    let slots = graphs.iter().filter_map(GraphCandidate::static_slots).min();
+    let (prompts, origin) = prompts(&source, args.prompts.as_deref(), slots)?;
 
     let spinner = output.steps_bar("verifying", 0);
     let verdict = assess(
@@ -116,13 +118,13 @@ fn in_memory(source: &Source) -> Result<GraphCandidate, Failure> {
     Ok(GraphCandidate::memory(model, source.checkpoint.dir(), "export in memory (fp32 compute)"))
 }
 
-/// The prompts of a file, or the built-in ones; and what the verdict calls them.
-pub(crate) fn prompts(source: &Source, file: Option<&Path>) -> Result<(Prompts, String), Failure> {
+/// The prompts of a file, or the built-in ones, as far as they fit into so many slots; and what the verdict calls them.
+pub(crate) fn prompts(source: &Source, file: Option<&Path>, slots: Option<u64>) -> Result<(Prompts, String), Failure> {
     let spec = &source.loaded.spec;
     let (vocab, positions) = (spec.vocab_size as usize, spec.max_positions as usize);
     let switch = spec.switch_length().map(|length| length as usize);
     let Some(path) = file else {
-        return Ok((builtin(spec)?, "builtin".into()));
+        return Ok((builtin_within(spec, slots)?, "builtin".into()));
     };
     // Prompts of ids need no tokenizer.
     let text = LazyCell::new(|| TextModel::find(&[source.checkpoint.dir().to_owned()]).map_err(|failure| failure.line()));
@@ -147,7 +149,9 @@ fn model_shape(source: &Source) -> ModelShape {
 
 /// Flags on libraries as the runtimes take them.
 pub(crate) fn open_options(tools: &Tools) -> OpenOptions {
-    OpenOptions { ort_library: tools.ort_library.clone(), ..OpenOptions::default() }
+    let kernels = plansmith_files::cache_folder().map(|folder| folder.join("kernels"));
+    let device = DeviceOptions { gpu: tools.gpu, kernels };
+    OpenOptions { ort_library: tools.ort_library.clone(), device, ..OpenOptions::default() }
 }
 
 fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome, Failure> {

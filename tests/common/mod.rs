@@ -4,6 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use serde_json::{Map, Value, json};
+
 /// What a run printed and how it ended.
 #[derive(Debug)]
 pub(crate) struct Run {
@@ -73,4 +75,13 @@ pub(crate) fn names(folder: &Path) -> Vec<String> {
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
+}
+
+/// A tokenizer whose every id is a word of its own: `t0`, `t1`, …
+pub(crate) fn words(count: u64) -> Value {
+    let vocab: Map<String, Value> = (0..count).map(|id| (format!("t{id}"), json!(id))).collect();
+    json!({
+        "version": "1.0", "truncation": null, "padding": null, "added_tokens": [], "normalizer": null, "pre_tokenizer": { "type": "Whitespace" },
+        "post_processor": null, "decoder": null, "model": { "type": "WordLevel", "vocab": vocab, "unk_token": "t0" },
+    })
 }

@@ -2,8 +2,10 @@
 
 mod assets;
 mod bench;
+mod clients;
 mod demo;
 mod error;
+mod gpu;
 mod mutants;
 mod places;
 mod process;
@@ -74,6 +76,12 @@ enum Task {
         #[arg(long, value_name = "TEXT")]
         only: Option<String>,
     },
+    /// Runs the tests that need a GPU, and nothing else
+    Gpu {
+        /// Builds all that they need, and runs nothing
+        #[arg(long)]
+        no_run: bool,
+    },
     /// Checks layers, words, sizes and licences only
     Tidy,
 }
@@ -87,6 +95,7 @@ fn run(task: &Task) -> Result<(), Error> {
         Task::Bench { engines: true, rounds, .. } => bench::engines::main((*rounds).max(1)),
         Task::Bench { rounds, allow_missing, .. } => bench::main((*rounds).max(1), *allow_missing),
         Task::Mutants { runtime, only } => mutants::main(runtime, only.as_deref()),
+        Task::Gpu { no_run } => gpu::main(*no_run),
         Task::Tidy => match tidy::check()? + tidy::licences()? {
             0 => Ok(()),
             count => Err(Error::Steps(format!("{count} findings"))),

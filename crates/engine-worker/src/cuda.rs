@@ -9,18 +9,22 @@ use plansmith_engine::protocol::Failure;
 
 use crate::failure::failed;
 
-/// The first GPU, or why there is none.
-pub(crate) fn first_gpu() -> Result<Gpu, String> {
+/// The GPU of this number, counted from 0, or why there is none.
+pub(crate) fn gpu(index: u32) -> Result<Gpu, String> {
     // SAFETY: looks for libcuda.so by name; its initialisers are NVIDIA's.
     if !unsafe { sys::is_culib_present() } {
         return Err("there is no CUDA driver (libcuda.so.1) here".to_owned());
     }
     let why = |error: DriverError| format!("the CUDA driver says {error}");
     result::init().map_err(why)?;
-    if result::device::get_count().map_err(why)? < 1 {
-        return Err("the CUDA driver shows no GPU".to_owned());
+    let count = result::device::get_count().map_err(why)?;
+    let ordinal = i32::try_from(index).unwrap_or(i32::MAX);
+    match count {
+        ..1 => return Err("the CUDA driver shows no GPU".to_owned()),
+        _ if ordinal >= count => return Err(format!("GPU {index} was asked for; the CUDA driver shows {count}, counted from 0")),
+        _ => {}
     }
-    let device = result::device::get(0).map_err(why)?;
+    let device = result::device::get(ordinal).map_err(why)?;
     let mut version = 0;
     // SAFETY: `device` was given by the driver; `version` is written by the call.
     let (major, minor, memory) = unsafe {
@@ -40,19 +44,20 @@ pub(crate) fn first_gpu() -> Result<Gpu, String> {
     })
 }
 
-fn refuse(doing: &str, error: DriverError) -> Failure {
+/// A failure of the driver.
+pub(crate) fn refuse(doing: &str, error: DriverError) -> Failure {
     failed(format!("CUDA fails {doing}: {error}"), Vec::new())
 }
 
-/// A stream in the primary context of the first GPU, which is the context that TensorRT uses as well.
+/// A stream in the primary context of a GPU, which is the context that TensorRT uses as well.
 #[derive(Debug)]
 pub(crate) struct Stream(sys::CUstream);
 
 impl Stream {
-    /// Makes the context current in this thread. [`first_gpu`] must have found a GPU.
-    pub(crate) fn new() -> Result<Self, Failure> {
+    /// Makes the context current in this thread. [`gpu`] must have found this GPU.
+    pub(crate) fn new(index: u32) -> Result<Self, Failure> {
         let refuse = |error| refuse("making a context", error);
-        let device = result::device::get(0).map_err(refuse)?;
+        let device = result::device::get(i32::try_from(index).unwrap_or(i32::MAX)).map_err(refuse)?;
         // SAFETY: `device` was given by the driver; the context stays retained as long as the process lives.
         unsafe { result::primary_ctx::retain(device).and_then(|context| result::ctx::set_current(context)).map_err(refuse)? };
         stream::create(stream::StreamKind::NonBlocking).map(Self).map_err(refuse)
@@ -74,72 +79,5 @@ impl Drop for Stream {
     fn drop(&mut self) {
         // SAFETY: made by `stream::create` and destroyed once; an error here has nobody to hear it.
         let _ = unsafe { stream::destroy(self.0) };
-    }
-}
-
-/// Memory of the GPU that grows; what it held is lost when it does.
-#[derive(Debug, Default)]
-pub(crate) struct Buffer {
-    pointer: sys::CUdeviceptr,
-    capacity: usize,
-}
-
-/// TensorRT wants an address even for tensors without elements.
-const SMALLEST: usize = 256;
-
-impl Buffer {
-    /// Makes room for `bytes`, half as much again where it must grow, so that a cache that grows by a token a step rarely moves.
-    pub(crate) fn reserve(&mut self, bytes: usize) -> Result<(), Failure> {
-        if bytes.max(SMALLEST) <= self.capacity {
-            return Ok(());
-        }
-        self.free();
-        let capacity = bytes.saturating_add(bytes / 2).max(SMALLEST);
-        // SAFETY: a context is current; the pointer is freed once, by `free`.
-        self.pointer = unsafe { result::malloc_sync(capacity) }.map_err(|error| refuse(&format!("allocating {capacity} bytes"), error))?;
-        self.capacity = capacity;
-        Ok(())
-    }
-
-    /// Its address; valid until it grows.
-    pub(crate) fn address(&self) -> *mut std::ffi::c_void {
-        self.pointer as *mut std::ffi::c_void
-    }
-
-    /// Puts a copy of `bytes` into it on `stream`, and waits.
-    pub(crate) fn upload(&mut self, bytes: &[u8], stream: &Stream) -> Result<(), Failure> {
-        self.reserve(bytes.len())?;
-        // SAFETY: there is room for `bytes`, which outlive the copy, since the stream is waited for.
-        unsafe { result::memcpy_htod_async(self.pointer, bytes, stream.0) }.map_err(|error| refuse("copying to the GPU", error))?;
-        stream.wait()
-    }
-
-    /// The first `length` bytes, after all that `stream` does.
-    pub(crate) fn download(&self, length: usize, stream: &Stream) -> Result<Vec<u8>, Failure> {
-        if length > self.capacity {
-            return Err(failed(format!("{length} bytes were asked of a buffer of {}", self.capacity), Vec::new()));
-        }
-        let mut bytes = vec![0; length];
-        if length > 0 {
-            // SAFETY: the buffer holds `length` bytes; `bytes` outlives the copy, since the stream is waited for.
-            unsafe { result::memcpy_dtoh_async(&mut bytes, self.pointer, stream.0) }
-                .map_err(|error| refuse("copying from the GPU", error))?;
-        }
-        stream.wait()?;
-        Ok(bytes)
-    }
-
-    fn free(&mut self) {
-        if self.capacity > 0 {
-            // SAFETY: allocated by `malloc_sync` and freed once; an error here has nobody to hear it.
-            let _ = unsafe { result::free_sync(self.pointer) };
-            (self.pointer, self.capacity) = (0, 0);
-        }
-    }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        self.free();
     }
 }

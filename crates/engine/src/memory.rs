@@ -5,7 +5,7 @@ use std::fmt;
 use plansmith_tensor::{Signature, TensorSignature};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, MEMORY_LIMIT, Profile, TensorShapes};
+use crate::{Error, MEMORY_LIMIT, Profile, TensorShapes, static_slots};
 
 /// Bytes on the device at a profile's maximum. What kernels need for themselves comes on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +39,10 @@ impl DeviceMemory {
         }
         for output in &signature.outputs {
             let present = output.name.starts_with("present.");
+            // A static cache is updated where it is.
+            if present && static_slots(&signature.inputs).is_some() {
+                continue;
+            }
             let shape = output_shape(output, profile, present);
             if let Some(shape) = shape {
                 add(if present { &mut memory.present } else { &mut memory.logits }, output.dtype.tensor_bytes(&shape));

@@ -3,13 +3,14 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use plansmith_tensor::{DType, Signature};
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
-use crate::protocol::{OpenOrder, PlanOrder, Reply, Request, SharedTensor, StepOrder};
-use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path};
+use crate::protocol::{LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, SharedTensor, StepOrder};
+use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path, static_slots};
 
 /// Why plans were not executed, and what could be checked nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,10 +51,43 @@ pub struct StepTokens<'a> {
     pub sequence: u64,
     /// `[batch, sequence]`.
     pub input_ids: &'a [i64],
-    /// `[batch, past + sequence]`.
+    /// `[batch, past + sequence]`; what a static cache has beyond is added here.
     pub attention_mask: &'a [i64],
     /// `[batch, sequence]`.
     pub position_ids: &'a [i64],
+}
+
+impl StepTokens<'_> {
+    /// The bytes of the token inputs, one after the other, for a cache of `past` tokens a row; of a static one with `slots` slots, the mask
+    /// covers them all and `cache_position` follows.
+    fn staged(&self, past: u64, slots: Option<u64>) -> Result<Vec<u8>, Error> {
+        let (batch, sequence, total) = (self.batch, self.sequence, past + self.sequence);
+        if let Some(max_length) = slots.filter(|&slots| slots < total) {
+            return Err(Error::Protocol(format!("{total} tokens a row do not fit the plan's static cache: max_length is {max_length}")));
+        }
+        let mut bytes = Vec::new();
+        for (name, array, columns) in [
+            ("input_ids", self.input_ids, sequence),
+            ("attention_mask", self.attention_mask, total),
+            ("position_ids", self.position_ids, sequence),
+        ] {
+            let (found, expected) = (array.len(), batch * columns);
+            if found as u64 != expected || expected == 0 {
+                return Err(Error::Protocol(format!(
+                    "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
+                )));
+            }
+            // Slots that hold no token are not to be seen.
+            let pads = slots.filter(|_| name == "attention_mask").map_or(0, |slots| slots - total);
+            for row in array.chunks_exact(columns as usize) {
+                bytes.extend(row.iter().copied().chain((0..pads).map(|_| 0)).flat_map(i64::to_le_bytes));
+            }
+        }
+        if slots.is_some() {
+            bytes.extend((0..batch).flat_map(|_| past.to_le_bytes()));
+        }
+        Ok(bytes)
+    }
 }
 
 /// `logits`: `[batch, sequence, vocab]`, or `[batch, 1, vocab]` where the graph gives only the last attended position.
@@ -68,12 +102,25 @@ pub struct CacheEntry {
     pub tensor: TensorBytes,
 }
 
+/// Where plans are to be executed, and what is kept of it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceOptions {
+    /// Which GPU, counted from 0.
+    pub gpu: u32,
+    /// Folder for the kernels that TensorRT-RTX compiles for it; `None`: they are compiled anew each time.
+    pub kernels: Option<PathBuf>,
+}
+
 /// Plans of one model (one profile each) that share one cache.
 #[derive(Debug)]
 pub struct PlanSession {
     worker: Worker,
     memory: File,
-    gpu: Gpu,
+    ready: Ready,
+    /// Time that comparing the plans with their manifests took.
+    check: Duration,
+    /// Slots a row of a static cache.
+    slots: Option<u64>,
     signature: Signature,
     profiles: Vec<Profile>,
     batch: u64,
@@ -83,12 +130,21 @@ pub struct PlanSession {
 impl PlanSession {
     /// Checks plans against the manifests beside them and opens them on the first GPU.
     ///
+    /// # Errors
+    /// Those of [`PlanSession::open_on`].
+    pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
+        Self::open_on(paths, plans, &DeviceOptions::default())
+    }
+
+    /// Checks plans against the manifests beside them and against this host, and opens them on a GPU.
+    ///
     /// Where several fit a step, the first does it; so prefill and decode can have a plan each.
     ///
     /// # Errors
-    /// Those of [`check_plan`]; the plans are not of one model; the worker fails; TensorRT refuses the plan for a reason other than that
-    /// there is no GPU.
-    pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
+    /// Those of [`check_plan`]; the plans are not of one model; [`Error::Unfit`]: a plan was built for another library, GPU or driver; the worker
+    /// fails; TensorRT refuses the plan for a reason other than that there is no GPU.
+    pub fn open_on(paths: &WorkerPaths, plans: &[PathBuf], device: &DeviceOptions) -> Result<Opened, Error> {
+        let start = Instant::now();
         let mut orders: Vec<PlanOrder> = Vec::new();
         let mut checked = Vec::new();
         for plan in plans {
@@ -98,8 +154,11 @@ impl PlanSession {
             if let Some(first) = orders.first() {
                 same_model(&first.manifest, plan, &check.manifest)?;
             }
-            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest });
+            let data = check.manifest.data_files(plan)?.into_iter().map(|(path, _)| plansmith_files::canonicalize(&path));
+            let data = data.collect::<Result<_, _>>()?;
+            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest, data });
         }
+        let check = start.elapsed();
         let Some(first) = orders.first() else {
             return Err(Error::Protocol("no plan was given to open".to_owned()));
         };
@@ -109,11 +168,16 @@ impl PlanSession {
         let mut worker = Worker::spawn(paths)?;
         let memory = rustix::fs::memfd_create("plansmith-tensors", MemfdFlags::CLOEXEC)
             .map_err(|error| Error::Protocol(format!("no memory file: {error}")))?;
-        worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked }))?;
+        let slots = static_slots(&signature.inputs);
+        let (gpu, kernels) = (device.gpu, device.kernels.clone());
+        worker.send("opening a plan", &Request::Open(OpenOrder { plans: orders, checked, gpu, kernels }))?;
         let memory = File::from(memory);
         worker.send_descriptor("opening a plan", &memory)?;
         match worker.wait("opening a plan", &mut |_| {})? {
-            Reply::Opened(gpu) => Ok(Opened::Session(Box::new(Self { worker, memory, gpu, signature, profiles, batch: 0, past: 0 }))),
+            Reply::Opened(ready) => {
+                let (batch, past) = (0, 0);
+                Ok(Opened::Session(Box::new(Self { worker, memory, ready, check, slots, signature, profiles, batch, past })))
+            }
             Reply::NotExecuted(reason) => Ok(Opened::NotExecuted(reason)),
             other => Err(unexpected(&other)),
         }
@@ -121,7 +185,22 @@ impl PlanSession {
 
     /// The GPU it runs on.
     pub fn gpu(&self) -> &Gpu {
-        &self.gpu
+        &self.ready.gpu
+    }
+
+    /// Time that comparing the plans with their manifests took, their hashes above all.
+    pub fn check_time(&self) -> Duration {
+        self.check
+    }
+
+    /// Where the time of opening went in the worker.
+    pub fn times(&self) -> LoadTimes {
+        self.ready.times
+    }
+
+    /// Bytes on the device for tokens, cache and logits.
+    pub fn device_bytes(&self) -> u64 {
+        self.ready.device_bytes
     }
 
     /// Inputs and outputs, open axes named `?`.
@@ -171,20 +250,7 @@ impl PlanSession {
                 "no profile fits batch={batch} sequence={sequence} past={past}; the plans have {profiles}"
             )));
         }
-        let mut bytes = Vec::new();
-        for (name, array, expected) in [
-            ("input_ids", tokens.input_ids, batch * sequence),
-            ("attention_mask", tokens.attention_mask, batch * (past + sequence)),
-            ("position_ids", tokens.position_ids, batch * sequence),
-        ] {
-            if array.len() as u64 != expected {
-                let found = array.len();
-                return Err(Error::Protocol(format!(
-                    "{name} has {found} elements; batch {batch}, sequence {sequence} and past {past} imply {expected}"
-                )));
-            }
-            bytes.extend(array.iter().flat_map(|value| value.to_le_bytes()));
-        }
+        let bytes = tokens.staged(past, self.slots)?;
         let io = |error| Error::Protocol(format!("memory file: {error}"));
         if self.memory.metadata().map_err(io)?.len() < bytes.len() as u64 {
             self.memory.set_len(bytes.len() as u64).map_err(io)?;
@@ -198,7 +264,7 @@ impl PlanSession {
         }
     }
 
-    /// Copies the cache out, in the order of the graph's inputs; empty before the first step.
+    /// Copies the cache out, in the order of the graph's inputs, all slots of a static one; empty before the first step.
     ///
     /// # Errors
     /// The worker fails.
@@ -243,4 +309,24 @@ fn same_model(first: &PlanManifest, plan: &Path, other: &PlanManifest) -> Result
 pub(crate) fn unexpected(reply: &Reply) -> Error {
     let text = format!("{reply:?}");
     Error::Protocol(format!("an unexpected answer: {}", text.chars().take(200).collect::<String>()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(bytes: &[u8]) -> Vec<i64> {
+        bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
+    }
+
+    #[test]
+    fn a_static_cache_is_given_a_mask_of_all_slots_and_where_to_write() {
+        let tokens = StepTokens { batch: 2, sequence: 1, input_ids: &[5, 6], attention_mask: &[1, 1, 1, 0, 1, 1], position_ids: &[2, 1] };
+        assert_eq!(numbers(&tokens.staged(2, None).unwrap()), [5, 6, 1, 1, 1, 0, 1, 1, 2, 1]);
+        assert_eq!(numbers(&tokens.staged(2, Some(3)).unwrap()), [5, 6, 1, 1, 1, 0, 1, 1, 2, 1, 2, 2], "the last slot");
+        assert_eq!(numbers(&tokens.staged(2, Some(4)).unwrap()), [5, 6, 1, 1, 1, 0, 0, 1, 1, 0, 2, 1, 2, 2]);
+        let refused = |past, slots| tokens.staged(past, slots).unwrap_err().to_string();
+        assert!(refused(2, Some(2)).ends_with("3 tokens a row do not fit the plan's static cache: max_length is 2"));
+        assert!(refused(1, None).ends_with("attention_mask has 6 elements; batch 2, sequence 1 and past 1 imply 4"));
+    }
 }

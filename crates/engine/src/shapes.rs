@@ -59,35 +59,61 @@ const TOKENS: &[Axis] = &[Axis::Batch, Axis::Sequence];
 const MASK: &[Axis] = &[Axis::Batch, Axis::Total];
 const CACHE: &[Axis] = &[Axis::Batch, Axis::Given("key/value heads"), Axis::Past, Axis::Given("head size")];
 
-fn axes_of(name: &str) -> Option<&'static [Axis]> {
+/// With a static cache, which is as long as the graph says.
+const STATIC_MASK: &[Axis] = &[Axis::Batch, Axis::Given("max_length")];
+const STATIC_CACHE: &[Axis] = &[Axis::Batch, Axis::Given("key/value heads"), Axis::Given("max_length"), Axis::Given("head size")];
+const ROWS: &[Axis] = &[Axis::Batch];
+/// The input that only graphs with a static cache have.
+const CACHE_POSITION: &str = "cache_position";
+
+fn axes_of(name: &str, is_static: bool) -> Option<&'static [Axis]> {
     match name {
         "input_ids" | "position_ids" => Some(TOKENS),
-        "attention_mask" => Some(MASK),
+        "attention_mask" => Some(if is_static { STATIC_MASK } else { MASK }),
+        CACHE_POSITION => Some(ROWS),
         _ => {
             let (layer, part) = name.strip_prefix("past_key_values.")?.split_once('.')?;
-            (layer.parse::<u32>().is_ok() && matches!(part, "key" | "value")).then_some(CACHE)
+            let cache = if is_static { STATIC_CACHE } else { CACHE };
+            (layer.parse::<u32>().is_ok() && matches!(part, "key" | "value")).then_some(cache)
         }
     }
 }
 
+/// Slots a row of the static cache of a graph with these inputs; `None` where the cache grows.
+pub fn static_slots(inputs: &[TensorSignature]) -> Option<u64> {
+    let named = |name: &str| inputs.iter().find(|input| input.name == name);
+    named(CACHE_POSITION)?;
+    named("attention_mask")?.shape.get(1)?.as_ref().ok().copied()
+}
+
 /// Shapes of `inputs` in `profile`, by the contract's names: `input_ids` and `position_ids` `[batch, sequence]`,
-/// `attention_mask` `[batch, past + sequence]`, `past_key_values.N.key` and `.value` `[batch, kv_heads, past, head_dim]`.
+/// `attention_mask` `[batch, past + sequence]`, `past_key_values.N.key` and `.value` `[batch, kv_heads, past, head_dim]`. With a static cache
+/// the graph gives the length of mask and cache, `cache_position` is `[batch]`, and `past` only bounds the steps.
 ///
 /// # Errors
 /// [`Error::Shapes`]: an input has another name or rank, leaves heads or head size open, or fixes an axis at a
-/// number that is not the profile's; the largest shapes need more memory than any GPU of this flavour has.
+/// number that is not the profile's; a static cache has fewer slots than the profile fills; the largest shapes need more memory than any GPU of this flavour has.
 pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature]) -> Result<Vec<TensorShapes>, Error> {
     let refuse = |reason: String| Error::Shapes { profile: profile.name().to_owned(), reason };
     if inputs.is_empty() {
         return Err(refuse("the graph has no inputs".to_owned()));
     }
+    let slots = static_slots(inputs);
+    // That the largest `sequence` and the largest `past` do not fit together is no fault: each is of use with less of the other.
+    let (past, sequence) = (profile.past(), profile.sequence());
+    if let Some(slots) = slots
+        && (past.max() + sequence.min()).max(past.min() + sequence.max()) > slots
+    {
+        let reason = format!("past = {past} and sequence = {sequence} reach beyond the {slots} slots (max_length) of its static cache");
+        return Err(refuse(reason));
+    }
     let mut shapes = Vec::with_capacity(inputs.len());
     let mut bytes = 0_u64;
     for input in inputs {
-        let tensor = shapes_of(profile, input).map_err(refuse)?;
+        let tensor = shapes_of(profile, input, slots.is_some()).map_err(refuse)?;
         let size = input.dtype.tensor_bytes(&tensor.max);
-        // What is read from the cache is written again as `present`.
-        let size = size.and_then(|size| if input.name.starts_with("past") { size.checked_mul(2) } else { Some(size) });
+        // What is read from a growing cache is written again as `present`.
+        let size = size.and_then(|size| if slots.is_none() && input.name.starts_with("past") { size.checked_mul(2) } else { Some(size) });
         bytes = bytes.saturating_add(size.unwrap_or(u64::MAX));
         if bytes > MEMORY_LIMIT {
             return Err(refuse(format!(
@@ -102,9 +128,9 @@ pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature]) -> Result<Vec
     Ok(shapes)
 }
 
-fn shapes_of(profile: &Profile, input: &TensorSignature) -> Result<TensorShapes, String> {
+fn shapes_of(profile: &Profile, input: &TensorSignature, is_static: bool) -> Result<TensorShapes, String> {
     let name = &input.name;
-    let Some(axes) = axes_of(name) else {
+    let Some(axes) = axes_of(name, is_static) else {
         return Err(format!(
             "the graph's input `{name}` is none that a profile describes: input_ids, attention_mask, position_ids, past_key_values.N.key/value"
         ));
@@ -160,6 +186,23 @@ mod tests {
         assert_eq!(shapes[0].opt, [2, 128]);
         assert_eq!((&shapes[1].min, &shapes[1].opt, &shapes[1].max), (&vec![1, 1], &vec![2, 640], &vec![4, 3072]));
         assert_eq!((&shapes[4].min, &shapes[4].max), (&vec![1, 3, 0, 64], &vec![4, 3, 2048, 64]));
+    }
+
+    #[test]
+    fn a_static_cache_is_as_long_as_the_graph_says() {
+        let mut inputs = decoder();
+        inputs[1] = input("attention_mask", DType::I64, &[-1, 2048]);
+        for cache in &mut inputs[3..] {
+            cache.shape[2] = Ok(2048);
+        }
+        inputs.push(input("cache_position", DType::I64, &[-1]));
+        let shapes = |profile: &str| input_shapes(&profile.parse().unwrap(), &inputs);
+        let fitting = shapes("p:batch=1..2..4,sequence=1..128..1024,past=0..512..2047").unwrap();
+        assert_eq!((&fitting[1].min, &fitting[1].max), (&vec![1, 2048], &vec![4, 2048]));
+        assert_eq!((&fitting[3].opt, &fitting[5].opt), (&vec![2, 3, 2048, 64], &vec![2]));
+        let error = shapes("p:batch=1,sequence=1..128..1024,past=0..512..2048").unwrap_err().to_string();
+        assert!(error.ends_with("sequence = 1..128..1024 reach beyond the 2048 slots (max_length) of its static cache"), "{error}");
+        assert!(shapes("p:batch=1,sequence=1..128..2049,past=0").is_err());
     }
 
     #[test]

@@ -69,13 +69,20 @@ pub struct Exported {
     pub compute: Float,
     /// ONNX operator set.
     pub opset: u32,
+    /// Whether a runtime may write keys and values into the cache that it was given.
+    pub shares_buffer: bool,
+    /// Where the graph is not what the dialect promises, and why.
+    pub notes: Vec<String>,
+    /// Slots a row of a static cache; `None` where the cache grows.
+    pub slots: Option<u64>,
 }
 
-/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted.
+/// The file name of a graph under `target`: `model.onnx`, with the storage dtype where it was converted, and `_static` where its cache is.
 pub fn graph_name(lowered: &Lowered) -> String {
+    let kv = if lowered.slots.is_some() { "_static" } else { "" };
     match &lowered.table.files {
-        WeightFiles::Source(_) => "model.onnx".into(),
-        WeightFiles::Converted { .. } => format!("model_{}.onnx", lowered.table.storage),
+        WeightFiles::Source(_) => format!("model{kv}.onnx"),
+        WeightFiles::Converted { .. } => format!("model_{}{kv}.onnx", lowered.table.storage),
     }
 }
 
@@ -111,6 +118,9 @@ pub fn export(
         storage: lowered.table.storage,
         compute: lowered.compute,
         opset: lowered.opset,
+        shares_buffer: lowered.shares_buffer,
+        notes: lowered.notes,
+        slots: lowered.slots,
     })
 }
 

@@ -6,7 +6,7 @@ use plansmith_families::{Attention, DecoderSpec};
 use plansmith_tensor::DType;
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Error, Kv};
 
 /// A float type that graphs compute in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -55,6 +55,8 @@ impl fmt::Display for Float {
 pub enum Dialect {
     /// Standard operators that every runtime has.
     Portable,
+    /// As `Portable`, with ONNX Runtime's GroupQueryAttention in the layers that it can compute.
+    Onnxruntime,
     /// As `Portable`, in the form that TensorRT's parser accepts for this dtype and head size.
     Tensorrt,
 }
@@ -82,11 +84,14 @@ pub struct Target {
     pub logits: LogitsAt,
     /// ONNX operator set; `None` for the dialect's default.
     pub opset: Option<u32>,
+    /// How the cache is carried from step to step.
+    #[serde(default)]
+    pub kv: Kv,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { storage: None, compute: None, dialect: Dialect::Portable, logits: LogitsAt::All, opset: None }
+        Self { storage: None, compute: None, dialect: Dialect::Portable, logits: LogitsAt::All, opset: None, kv: Kv::Concat }
     }
 }
 
@@ -103,6 +108,8 @@ pub enum Form {
 pub const PRIMITIVE_OPSET: u32 = 21;
 /// The operator set of the composite form.
 pub const COMPOSITE_OPSET: u32 = 23;
+/// The operator set of a static cache, in either form: the first with TensorScatter.
+pub const STATIC_OPSET: u32 = 24;
 
 impl Target {
     /// The form, and the operator set that goes with it.
@@ -112,7 +119,7 @@ impl Target {
     /// primitive form.
     ///
     /// # Errors
-    /// The operator set is neither of the two.
+    /// The operator set is neither of the two, or not that of a static cache.
     pub fn form(&self, spec: &DecoderSpec, compute: Float) -> Result<(Form, u32), Error> {
         let fused_on_tensorrt = || {
             let fits = |attention: &Attention| {
@@ -120,7 +127,18 @@ impl Target {
             };
             compute != Float::Fp32 && spec.layers.iter().all(|layer| fits(&layer.attention))
         };
+        if self.kv == Kv::Static {
+            if self.dialect == Dialect::Onnxruntime {
+                return Err(Error::StaticDialect);
+            }
+            let primitive = self.dialect == Dialect::Tensorrt && !fused_on_tensorrt();
+            return match self.opset {
+                None | Some(STATIC_OPSET) => Ok((if primitive { Form::Primitive } else { Form::Composite }, STATIC_OPSET)),
+                Some(other) => Err(Error::StaticOpset(other)),
+            };
+        }
         match (self.opset, self.dialect) {
+            (Some(PRIMITIVE_OPSET), Dialect::Onnxruntime) => Err(Error::Opset(PRIMITIVE_OPSET)),
             (Some(PRIMITIVE_OPSET), _) => Ok((Form::Primitive, PRIMITIVE_OPSET)),
             (Some(COMPOSITE_OPSET), Dialect::Tensorrt) if !fused_on_tensorrt() => Ok((Form::Primitive, COMPOSITE_OPSET)),
             (Some(COMPOSITE_OPSET), _) => Ok((Form::Composite, COMPOSITE_OPSET)),

@@ -22,6 +22,9 @@ use crate::judge::{Judge, first_overflow, unlike_its_source};
 use crate::manifest::{GraphRecord, Manifest, PlanRecord};
 use crate::noise::{Floors, Kind, NOISE_NAME};
 
+/// A static cache of more slots is not filled: attention over them all, in the reference too, takes minutes.
+const MOST_SLOTS: u64 = 1024;
+
 /// Whose logits count besides the reference's, and for which prompts.
 #[derive(Debug)]
 pub struct Assessment<'a> {
@@ -183,9 +186,20 @@ fn look_into(assessment: &Assessment<'_>, graph: &GraphCandidate, runtime: Runti
 /// # Errors
 /// The vocabulary is empty.
 pub fn builtin(spec: &DecoderSpec) -> Result<Prompts, plansmith_verify::Error> {
+    builtin_within(spec, None)
+}
+
+/// As [`builtin`], for a static cache of so many slots, where one is to be checked: no prompt is longer, and one fills it to the last slot,
+/// unless that takes minutes.
+///
+/// # Errors
+/// The vocabulary is empty.
+pub fn builtin_within(spec: &DecoderSpec, slots: Option<u64>) -> Result<Prompts, plansmith_verify::Error> {
     let window = spec.layers.iter().filter_map(|layer| layer.attention.window).min();
-    let special: Vec<usize> = [window, spec.switch_length()].into_iter().flatten().map(|length| length as usize).collect();
-    let prompts = Prompts::builtin(spec.vocab_size as usize, spec.max_positions as usize, &special)?;
+    let filled = slots.filter(|slots| *slots <= MOST_SLOTS).map(|slots| slots.saturating_sub(Prompts::PAST_SPECIAL as u64));
+    let special: Vec<usize> = [window, spec.switch_length(), filled].into_iter().flatten().map(|length| length as usize).collect();
+    let positions = slots.map_or(spec.max_positions, |slots| slots.min(spec.max_positions));
+    let prompts = Prompts::builtin(spec.vocab_size as usize, positions as usize, &special)?;
     Ok(prompts.switching_at(spec.switch_length().map(|length| length as usize)))
 }
 

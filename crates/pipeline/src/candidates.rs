@@ -57,6 +57,13 @@ impl GraphCandidate {
         self.model.metadata_props.iter().any(|entry| entry.key() == "plansmith.version")
     }
 
+    /// Slots a row of its static cache, where plansmith wrote it with one.
+    pub fn static_slots(&self) -> Option<u64> {
+        let property = |key: &str| self.model.metadata_props.iter().find(|entry| entry.key() == key).map(|entry| entry.value());
+        property("plansmith.kv").filter(|kv| *kv == "static")?;
+        property("plansmith.max_length")?.parse().ok()
+    }
+
     /// What it says it computes in: the dtype of its cache, fp32 where it has none.
     pub(crate) fn compute(&self) -> DType {
         let inputs = plansmith_onnx::signature(&self.model).map(|signature| signature.inputs).unwrap_or_default();

@@ -5,9 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span};
+use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span, Weights};
 use plansmith_files::Digest;
-use plansmith_lowering::{Dialect, Float, LogitsAt, Target};
+use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target};
 use plansmith_runtime::RuntimeKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -83,6 +83,9 @@ pub struct ExportSpec {
     pub dialect: Dialect,
     /// ONNX operator set.
     pub opset: Option<u32>,
+    /// `concat`, or `static`: a cache of `source.max_length` slots a row.
+    #[serde(default)]
+    pub kv: Kv,
 }
 
 fn all_positions() -> LogitsAt {
@@ -102,7 +105,7 @@ impl ExportSpec {
             Storage::Fp16 => Some(Float::Fp16),
             Storage::Bf16 => Some(Float::Bf16),
         };
-        Target { storage, compute: self.compute, dialect: self.dialect, logits: self.logits, opset: self.opset }
+        Target { storage, compute: self.compute, dialect: self.dialect, logits: self.logits, opset: self.opset, kv: self.kv }
     }
 }
 
@@ -121,6 +124,9 @@ pub struct EngineSpec {
     /// Whether each has a plan of its own.
     #[serde(default = "plan_for_each_architecture")]
     pub architectures_as: ArchitecturesAs,
+    /// Where the weights go.
+    #[serde(default, deserialize_with = "parsed")]
+    pub weights: Weights,
     /// Shape profiles, by name.
     #[serde(deserialize_with = "unique_map")]
     pub profiles: IndexMap<String, ProfileSpec>,

@@ -150,7 +150,7 @@ impl Judge<'_> {
             Err(error) => return Ok(not_executed(&format!("there is no worker to run it: {error}"), &[])),
         };
         let files: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
-        let mut loaded = match open_plans(&paths, &files) {
+        let mut loaded = match open_plans(&paths, &files, &self.open.device) {
             Ok(OpenedPlans::Session(loaded)) => loaded,
             Ok(OpenedPlans::NotExecuted(reason)) => return Ok(not_executed(&reason.why, &reason.checked)),
             Err(error) => return Ok(facts.into_iter().map(|facts| CandidateVerdict::failed(facts, error.to_string())).collect()),

@@ -6,6 +6,8 @@ mod listing;
 mod recognise;
 mod slot;
 
+use std::collections::BTreeMap;
+
 use plansmith_onnx::ModelProto;
 use plansmith_tensor::{DType, Signature, TensorSignature};
 
@@ -22,6 +24,8 @@ pub(crate) enum Role {
     InputIds,
     AttentionMask,
     PositionIds,
+    /// The first slot that is written, a number a row.
+    CachePosition,
     /// Whether the cache holds anything.
     UseCache,
     /// Index into [`Interface::cache`].
@@ -49,7 +53,7 @@ pub(crate) struct CachePort {
 }
 
 impl CachePort {
-    /// For `rows` rows of `past` tokens each.
+    /// For `rows` rows of `past` tokens, or slots of a static cache, each.
     pub(crate) fn shape(&self, rows: usize, past: usize) -> Vec<usize> {
         let stacked = (self.part == Part::Both).then_some(2);
         stacked.into_iter().chain([rows, self.heads, past, self.head_dim]).collect()
@@ -67,6 +71,8 @@ pub(crate) struct Interface {
     pub(crate) cache_dtype: DType,
     /// The output that holds logits.
     pub(crate) logits: String,
+    /// Slots a row of a static cache; `None` of one that grows, or where there is none.
+    pub(crate) slots: Option<usize>,
     /// Whether rows with padding are to be refused.
     unpadded: bool,
 }
@@ -141,13 +147,19 @@ impl Interface {
         if !cache_dtype.is_compute_float() {
             return Err(format!("the cache is {cache_dtype}; F32, F16 and BF16 can be served"));
         }
+        let fixed = if slots.contains_key(&Slot::CachePosition) { Some(static_slots(&signature, &slots)?) } else { None };
         let logits = logits.name.clone();
         let inputs = signature.inputs.iter().enumerate().map(|(index, input)| {
             let slot = slots.iter().find(|(slot, at)| slot.is_input() && **at == index).map(|(slot, _)| *slot);
             role(input, slot, &cache)
         });
         let inputs = inputs.collect::<Result<_, _>>()?;
-        Ok(Self { signature, inputs, cache, cache_dtype, logits, unpadded: reading.unpadded })
+        Ok(Self { signature, inputs, cache, cache_dtype, logits, slots: fixed, unpadded: reading.unpadded })
+    }
+
+    /// Columns of a cache tensor that goes in before a step after `past` tokens.
+    pub(crate) fn columns(&self, past: usize) -> usize {
+        self.slots.unwrap_or(past)
     }
 
     fn has(&self, role: Role) -> bool {
@@ -166,6 +178,7 @@ fn role(input: &TensorSignature, slot: Option<Slot>, cache: &[CachePort]) -> Res
         Some(Slot::InputIds) => (Role::InputIds, served(&[DType::I64, DType::I32])),
         Some(Slot::AttentionMask) => (Role::AttentionMask, served(&[DType::I64, DType::I32, DType::Bool])),
         Some(Slot::PositionIds) => (Role::PositionIds, served(&[DType::I64, DType::I32])),
+        Some(Slot::CachePosition) => (Role::CachePosition, served(&[DType::I64])),
         Some(Slot::UseCache) => (Role::UseCache, served(&[DType::Bool])),
         _ => {
             let port = cache.iter().position(|port| port.past.as_ref() == Some(&input.name));
@@ -181,6 +194,26 @@ fn role(input: &TensorSignature, slot: Option<Slot>, cache: &[CachePort]) -> Res
         return Err(format!("input `{}` is {}; {dtypes} can be served", input.name, input.dtype));
     }
     Ok(Input { name: input.name.clone(), role, dtype: input.dtype })
+}
+
+/// The length that a static cache has in every cache tensor.
+fn static_slots(signature: &Signature, slots: &BTreeMap<Slot, usize>) -> Result<usize, String> {
+    let mut found: Option<u64> = None;
+    for (slot, &index) in slots {
+        let tensor = match slot {
+            Slot::Past(..) => &signature.inputs[index],
+            Slot::Present(..) => &signature.outputs[index],
+            _ => continue,
+        };
+        let length = tensor.shape.len().checked_sub(2).and_then(|axis| tensor.shape[axis].as_ref().ok()).copied();
+        if length.is_none() || found.is_some_and(|found| Some(found) != length) {
+            let (name, shape) = (&tensor.name, listing::shape(&tensor.shape));
+            return Err(format!("`{name}` is {shape}: with `cache_position`, every cache tensor has one fixed length, max_length"));
+        }
+        found = length;
+    }
+    let slots = found.and_then(|length| usize::try_from(length).ok());
+    slots.ok_or_else(|| "it has an input `cache_position` and no cache".to_owned())
 }
 
 /// Heads and head dimension: of the input, of the output, or what is known of the model.
@@ -213,7 +246,7 @@ fn cache_shape(
 
 #[cfg(test)]
 mod tests {
-    use plansmith_tensor::Batch;
+    use plansmith_tensor::{Batch, HostTensor};
 
     use super::*;
 
@@ -263,7 +296,14 @@ mod tests {
             refused(|s| s.inputs[0] = tensor("inputs_embeds", DType::F32, &[None, None, Some(32)])),
             "input `inputs_embeds` is none that we know"
         );
-        assert!(refused(|s| s.inputs.push(tensor("cache_position", DType::I64, &[None]))).contains("--kv concat"));
+        assert_eq!(
+            refused(|s| s.inputs.push(tensor("cache_position", DType::I64, &[None]))),
+            "`past_key_values.0.key` is [n, 2, n, 16]: with `cache_position`, every cache tensor has one fixed length, max_length"
+        );
+        assert_eq!(
+            refused(|s| s.inputs.push(tensor("cache_position", DType::I64, &[None, None]))),
+            "input `cache_position` is none that we know: I64 [batch] is, where a TensorScatter writes by it"
+        );
         assert_eq!(refused(|s| drop(s.inputs.remove(0))), "it has no input `input_ids`");
         assert_eq!(refused(|s| drop(s.outputs.remove(0))), "it has no output `logits`");
         assert_eq!(refused(|s| drop(s.outputs.remove(1))), "it has no output `present.0.key`");
@@ -284,6 +324,33 @@ mod tests {
             "input `past_key_values.0.attn` is none that we know"
         );
         assert!(refused(|s| s.outputs[0].shape.push(Ok(1))).starts_with("output `logits` is F32 of rank 4"));
+    }
+
+    #[test]
+    fn a_static_cache_is_fed_whole_and_never_beyond_its_end() {
+        let mut signature = one_layer();
+        signature.inputs.push(tensor("cache_position", DType::I64, &[None]));
+        signature.inputs[1].shape[1] = Ok(8);
+        for tensor in signature.inputs[2..4].iter_mut().chain(&mut signature.outputs[1..]) {
+            tensor.shape[2] = Ok(8);
+        }
+        let interface = read(signature).unwrap();
+        assert_eq!((interface.slots, interface.columns(3)), (Some(8), 8));
+        let fitted = interface.fit(&Batch::unpadded(2, vec![1, 2, 3, 4], 6).unwrap(), 2, 6).unwrap();
+        assert_eq!(fitted.integers(Role::CachePosition), Some((vec![2], &[6, 6][..])));
+        assert_eq!(fitted.integers(Role::AttentionMask), Some((vec![2, 8], &[1; 16][..])), "filled to the last slot");
+        let fitted = interface.fit(&Batch::unpadded(1, vec![1, 2], 0).unwrap(), 1, 0).unwrap();
+        assert_eq!(
+            fitted.integers(Role::AttentionMask),
+            Some((vec![1, 8], &[1, 1, 0, 0, 0, 0, 0, 0][..])),
+            "slots without a token are not seen"
+        );
+        let error = interface.fit(&Batch::unpadded(1, vec![1, 2], 7).unwrap(), 1, 7).unwrap_err();
+        assert_eq!(error.to_string(), "9 tokens a row do not fit its static cache: max_length is 8");
+        let held = HostTensor::new(vec![2, 2, 8, 16], (0..512).map(|index| index as f32).collect()).unwrap();
+        let layer = interface.layers(vec![held.clone(), held], 1, 3).unwrap().remove(0);
+        assert_eq!(layer.key.shape, [1, 2, 3, 16]);
+        assert_eq!((layer.key.data[47], layer.key.data[48]), (47.0, 128.0), "the second head begins after the first one's eight slots");
     }
 
     #[test]

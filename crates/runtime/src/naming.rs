@@ -7,8 +7,8 @@ use crate::interface::{Part, Slot};
 
 /// What `--map` says: which tensors of a graph are which of ours.
 ///
-/// Ours are `input_ids`, `attention_mask`, `position_ids`, `use_cache_branch`, `past_key_values.*.key`, `past_key_values.*.value`, `logits`,
-/// `present.*.key` and `present.*.value`; `past_key_values.*` and `present.*` hold keys and values stacked. `*` stands for the layer, or a
+/// Ours are `input_ids`, `attention_mask`, `position_ids`, `cache_position`, `use_cache_branch`, `past_key_values.*.key`,
+/// `past_key_values.*.value`, `logits`, `present.*.key` and `present.*.value`; `past_key_values.*` and `present.*` hold keys and values stacked. `*` stands for the layer, or a
 /// number does. What is not mapped is recognised as ever.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NameMap {
@@ -82,8 +82,8 @@ fn entry(text: &str) -> Result<Entry, String> {
     let stars = (ours.matches('*').count(), theirs.matches('*').count());
     let ours = ours_of(ours).ok_or_else(|| {
         format!(
-            "`{ours}` is none of input_ids, attention_mask, position_ids, use_cache_branch, past_key_values.*.key, past_key_values.*.value, \
-             past_key_values.*, logits, present.*.key, present.*.value, present.*"
+            "`{ours}` is none of input_ids, attention_mask, position_ids, cache_position, use_cache_branch, past_key_values.*.key, \
+             past_key_values.*.value, past_key_values.*, logits, present.*.key, present.*.value, present.*"
         )
     })?;
     match stars {
@@ -98,6 +98,7 @@ fn ours_of(name: &str) -> Option<Ours> {
         "input_ids" => Slot::InputIds,
         "attention_mask" => Slot::AttentionMask,
         "position_ids" => Slot::PositionIds,
+        "cache_position" => Slot::CachePosition,
         "use_cache_branch" => Slot::UseCache,
         "logits" => Slot::Logits,
         _ => {

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use plansmith_engine::DeviceOptions;
 use plansmith_tensor::{DType, Session};
 
 use crate::graph::Graph;
@@ -36,6 +37,8 @@ pub struct OpenOptions {
     pub shape: Option<ModelShape>,
     /// Refuse rows with padding, for graphs that are only ever fed without.
     pub unpadded: bool,
+    /// Where plans run.
+    pub device: DeviceOptions,
 }
 
 /// What executes a session.
@@ -54,18 +57,22 @@ pub struct RuntimeFacts {
 /// Where the time of opening a session went.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LoadBreakdown {
-    /// Reading and decoding the graph, and checking it and its external data's sizes.
+    /// Reading and decoding the graph, and checking it and its external data's sizes; of plans, comparing them with their manifests.
     pub header: Duration,
-    /// Mapping the weights and converting those that the runtime cannot read as they are. ONNX Runtime maps them itself: zero.
+    /// Reading plans; mapping the weights and converting those that the runtime cannot read as they are. ONNX Runtime maps them itself: zero.
     pub map: Duration,
-    /// The runtime's own work: its library, graph optimisation, packing of weights.
+    /// Deserialising plans; TensorRT moves the weights to the device within it. Zero for graphs.
+    pub deserialise: Duration,
+    /// Contexts of plans; TensorRT-RTX compiles kernels within it, unless they were kept from another time. Zero for graphs.
+    pub context: Duration,
+    /// The runtime's own work: its library, graph optimisation, packing of weights; buffers on the device.
     pub session: Duration,
 }
 
 impl LoadBreakdown {
     /// All of it.
     pub fn total(&self) -> Duration {
-        self.header + self.map + self.session
+        self.header + self.map + self.deserialise + self.context + self.session
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::cell::RefCell;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
-use plansmith_engine::{NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path};
+use plansmith_engine::{
+    DeviceOptions, NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path,
+};
 use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
 use crate::interface::{CachePort, Interface, Reading};
@@ -20,13 +22,13 @@ pub enum OpenedPlans {
     NotExecuted(NotExecuted),
 }
 
-/// Opens plans of one model, a profile each, on the first GPU: a step is done by the first plan whose profile it fits.
+/// Opens plans of one model on a GPU: a step is done by the first plan that has a profile for it.
 ///
 /// # Errors
 /// The plans differ from the manifests beside them, are not of one model or not of a decoder; the worker is missing or fails.
-pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<OpenedPlans, Error> {
+pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf], device: &DeviceOptions) -> Result<OpenedPlans, Error> {
     let start = Instant::now();
-    let session = match PlanSession::open(paths, plans)? {
+    let session = match PlanSession::open_on(paths, plans, device)? {
         Opened::Session(session) => *session,
         Opened::NotExecuted(reason) => return Ok(OpenedPlans::NotExecuted(reason)),
     };
@@ -47,7 +49,11 @@ pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<OpenedPlans,
     };
     let mut session = TensorRtSession { session: RefCell::new(session), interface, past: 0, rows: 1 };
     session.reset(1).map_err(|error| Error::Start { runtime: RuntimeKind::TensorRt, message: error.to_string() })?;
-    let breakdown = LoadBreakdown { session: start.elapsed(), ..LoadBreakdown::default() };
+    let times = session.session.get_mut().times();
+    let [map, deserialise, context] = [times.read_us, times.deserialise_us, times.context_us].map(Duration::from_micros);
+    let mut breakdown =
+        LoadBreakdown { header: session.session.get_mut().check_time(), map, deserialise, context, ..LoadBreakdown::default() };
+    breakdown.session = start.elapsed().saturating_sub(breakdown.total());
     Ok(OpenedPlans::Session(Loaded { session: Box::new(session), facts, breakdown }))
 }
 
@@ -89,9 +95,16 @@ impl Session for TensorRtSession {
     fn step(&mut self, batch: &Batch) -> Result<Logits, SessionError> {
         let fitted = self.interface.fit(batch, self.rows, self.past)?;
         let batch = &fitted.batch;
+        let [rows, sequence, past] = [batch.batch, batch.sequence, self.past].map(|size| size as u64);
+        let profiles = self.session.get_mut().profiles();
+        if !profiles.iter().any(|profile| profile.fits(rows, sequence, past)) {
+            let profiles: Vec<String> = profiles.iter().map(ToString::to_string).collect();
+            let step = format!("batch={rows} sequence={sequence} past={past}");
+            return Err(SessionError::Unsupported(format!("no profile fits {step}; the plans have {}", profiles.join("; "))));
+        }
         let tokens = StepTokens {
-            batch: batch.batch as u64,
-            sequence: batch.sequence as u64,
+            batch: rows,
+            sequence,
             input_ids: &batch.input_ids,
             attention_mask: &batch.attention_mask,
             position_ids: &batch.position_ids,
@@ -114,7 +127,7 @@ impl Session for TensorRtSession {
 
     fn cache(&self) -> Result<Cache, SessionError> {
         if self.past == 0 {
-            return self.interface.layers(self.interface.empty_cache(self.rows), self.rows);
+            return self.interface.layers(self.interface.empty_cache(self.rows), self.rows, 0);
         }
         let mut entries = self.session.borrow_mut().cache().map_err(Self::error)?;
         let mut take = |port: &CachePort| {
@@ -123,7 +136,7 @@ impl Session for TensorRtSession {
             widen(&entries.swap_remove(index).tensor).map_err(Self::error)
         };
         let tensors = self.interface.cache.iter().map(&mut take).collect::<Result<_, _>>()?;
-        self.interface.layers(tensors, self.rows)
+        self.interface.layers(tensors, self.rows, self.past)
     }
 }
 

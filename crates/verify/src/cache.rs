@@ -59,10 +59,9 @@ impl CapturedCache {
         let first = decode_split(prompt).unwrap_or(prompt.sequence());
         let steps = std::iter::once((0, first)).chain((first..prompt.sequence()).map(|column| (column, column + 1)));
         for (from, to) in steps {
-            match candidate.step(&prompt.slice(from, to)) {
-                Err(SessionError::Unsupported(reason)) => return Ok(Err(Refused(reason))),
-                other => other.map_err(failed)?,
-            };
+            if let Err(error) = candidate.step(&prompt.slice(from, to)) {
+                return error.inapplicable().map(|reason| Err(Refused(reason))).ok_or_else(|| failed(error));
+            }
         }
         let cache = candidate.cache().map_err(failed)?;
         self.compare_with(&cache, noise.and_then(Noise::cache), runtime).map(Ok)

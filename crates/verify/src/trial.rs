@@ -126,8 +126,11 @@ pub(crate) fn feed(
     let mut from = 0;
     for &to in steps {
         let logits = match session.step(&prompt.slice(from, to)) {
-            Err(SessionError::Unsupported(reason)) => return Ok(Err(Refused(reason))),
-            other => other.map_err(failed)?,
+            Err(error) => match error.inapplicable() {
+                Some(reason) => return Ok(Err(Refused(reason))),
+                None => return Err(failed(error)),
+            },
+            Ok(logits) => logits,
         };
         let only = check_shape(&logits, prompt.batch(), to - from, vocab);
         let only = only.map_err(|problem| Error::Output { check, set: set(), runtime, problem })?;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::NotExecuted;
 use crate::{
-    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses, TensorRecord,
-    TensorShapes,
+    Architecture, BuilderSettings, CachePair, Compatible, Flavor, Gpu, LayerSummary, LibraryRecord, NodeError, PlanManifest,
+    RandomisedAddresses, RefitWeight, TensorRecord, TensorShapes, Weights,
 };
 
 /// From client to worker.
@@ -49,7 +49,7 @@ pub enum Reply {
     /// To [`Request::Build`].
     Built(BuiltPlan),
     /// To [`Request::Open`]: the plans can be executed.
-    Opened(Gpu),
+    Opened(Ready),
     /// To [`Request::Open`]: they cannot be executed here.
     NotExecuted(NotExecuted),
     /// To [`Request::Step`] and [`Request::Cache`].
@@ -136,6 +136,12 @@ pub struct BuildOrder {
     pub architectures: Vec<Architecture>,
     /// Every input's shapes, for each profile.
     pub profiles: Vec<Vec<TensorShapes>>,
+    /// Where the weights go.
+    pub weights: Weights,
+    /// What else the plan is to be used with.
+    pub compatible: Vec<Compatible>,
+    /// Initialisers of the graph that lie in data files: what a stripped plan may lack.
+    pub external: Vec<String>,
 }
 
 /// A plan that was built.
@@ -156,6 +162,10 @@ pub struct BuiltPlan {
     pub outputs: Vec<TensorRecord>,
     /// Cache inputs with their outputs.
     pub cache: Vec<CachePair>,
+    /// What the plan lacks, where it is stripped.
+    pub refit: Vec<RefitWeight>,
+    /// What the network is made of.
+    pub layers: LayerSummary,
     /// Warnings of parser and builder.
     pub warnings: Vec<String>,
     /// Milliseconds of parsing.
@@ -174,6 +184,36 @@ pub struct OpenOrder {
     pub plans: Vec<PlanOrder>,
     /// What the client checked already.
     pub checked: Vec<String>,
+    /// Which GPU, counted from 0.
+    pub gpu: u32,
+    /// Folder for kernels that TensorRT-RTX compiles; absolute. `None`: they are not kept.
+    pub kernels: Option<PathBuf>,
+}
+
+/// Plans that can be executed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ready {
+    /// Where they run.
+    pub gpu: Gpu,
+    /// Where the time went.
+    pub times: LoadTimes,
+    /// Bytes on the device for tokens, cache and logits; TensorRT's own come on top.
+    pub device_bytes: u64,
+}
+
+/// Microseconds of opening plans in the worker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoadTimes {
+    /// Reading the plans into memory.
+    pub read_us: u64,
+    /// Deserialising them; TensorRT moves the weights to the device within it.
+    pub deserialise_us: u64,
+    /// Making contexts; TensorRT-RTX compiles kernels within it, unless they were kept.
+    pub context_us: u64,
+    /// Allocating buffers on the device and pinned memory.
+    pub buffers_us: u64,
 }
 
 /// One of them.
@@ -184,9 +224,12 @@ pub struct PlanOrder {
     pub path: PathBuf,
     /// Its manifest.
     pub manifest: PlanManifest,
+    /// The data files of a stripped plan; absolute.
+    pub data: Vec<PathBuf>,
 }
 
-/// One step: `input_ids`, `attention_mask`, `position_ids` lie in the memory file one after the other, int64.
+/// One step: `input_ids`, `attention_mask`, `position_ids`, and for a static cache `cache_position`, lie in the memory file one after the
+/// other, int64. For a static cache the mask is `[batch, max_length]`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct StepOrder {
@@ -218,6 +261,15 @@ pub enum Failure {
     Parse {
         /// Everything it says.
         nodes: Vec<NodeError>,
+    },
+    /// A plan does not fit this host: the library, the GPU or the driver.
+    Unfit {
+        /// The plan.
+        plan: PathBuf,
+        /// What does not fit, both sides.
+        reason: String,
+        /// The library's own words, where it was asked.
+        log: Vec<String>,
     },
     /// Anything else.
     Other {

@@ -10,8 +10,9 @@ mod message;
 
 pub use frame::{receive, receive_descriptor, send, send_descriptor};
 pub use message::{
-    BuildOrder, BuiltPlan, Event, Failure, Greeting, OpenOrder, PlanOrder, Reply, Request, Severity, SharedTensor, StepOrder,
+    BuildOrder, BuiltPlan, Event, Failure, Greeting, LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, Severity, SharedTensor,
+    StepOrder,
 };
 
 /// Changes with every change of a message.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;

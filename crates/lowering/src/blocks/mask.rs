@@ -7,7 +7,7 @@ use plansmith_graph::{Graph, Value};
 use plansmith_tensor::DType;
 
 use crate::Error;
-use crate::context::Context;
+use crate::context::{Context, Growth};
 
 /// The masks that occur, by window: bool `[batch, 1, seq, total]`, true where a query attends.
 pub(crate) struct Masks(BTreeMap<Option<u64>, Value>);
@@ -17,6 +17,11 @@ impl Masks {
     pub(crate) fn of(&self, attention: &Attention) -> Value {
         self.0[&attention.window]
     }
+
+    /// Every window that occurs, with its mask.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
+        self.0.iter().map(|(&window, &mask)| (window, mask))
+    }
 }
 
 /// Causal, within the window, and on attended columns; any pattern of `attention_mask` is honoured.
@@ -25,10 +30,12 @@ impl Masks {
 /// so gets finite numbers and cannot disturb others.
 pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> Result<Masks, Error> {
     g.scope("model/mask", |g| {
-        let (past, total) = (&cx.dims.past, &cx.dims.total);
-        let queries = g.range(past, total, 1)?;
-        let columns = g.range(0, total, 1)?;
-        let queries = g.unsqueeze(queries, &[1])?;
+        let queries = own_columns(g, cx)?;
+        let columns = g.range(0, &cx.dims.total, 1)?;
+        let queries = match cx.growth {
+            Growth::Concat { .. } => g.unsqueeze(queries, &[1])?,
+            Growth::Scatter { .. } => g.unsqueeze(queries, &[1, 3])?,
+        };
         let columns = g.unsqueeze(columns, &[0])?;
         let own = g.equal(columns, queries)?;
         let causal = g.less_or_equal(columns, queries)?;
@@ -55,9 +62,27 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
     })
 }
 
+/// The column of each of the step's tokens, int64: `[seq]`, or `[batch, seq]` in a static cache, where rows may stand at different slots.
+fn own_columns(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
+    Ok(match &cx.growth {
+        Growth::Concat { past, .. } => g.range(past, &cx.dims.total, 1)?,
+        Growth::Scatter { first } => {
+            let steps = g.range(0, &cx.dims.sequence, 1)?;
+            let first = g.unsqueeze(*first, &[1])?;
+            g.add(first, steps)?
+        }
+    })
+}
+
 /// The index of each row's last attended position among the step's, int64 `[batch]`; 0 where a row attends none.
 pub(crate) fn last_position(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
-    let recent = g.slice(cx.attention_mask, 1, &cx.dims.past, &cx.dims.total)?;
+    let recent = match &cx.growth {
+        Growth::Concat { past, .. } => g.slice(cx.attention_mask, 1, past, &cx.dims.total)?,
+        Growth::Scatter { .. } => {
+            let columns = own_columns(g, cx)?;
+            g.gather_elements(cx.attention_mask, columns, 1)?
+        }
+    };
     let recent = g.cast(recent, DType::Bool)?;
     let recent = g.cast(recent, DType::I64)?;
     let positions = g.range(0, &cx.dims.sequence, 1)?;

@@ -15,6 +15,15 @@ pub(crate) struct Fitted {
     pub(crate) past: usize,
     rows: usize,
     sequence: usize,
+    /// What a static cache is fed besides.
+    held: Option<Held>,
+}
+
+/// The mask over all slots of a static cache, and the slot that each row's first new token goes to.
+#[derive(Debug)]
+struct Held {
+    mask: Vec<i64>,
+    first: Vec<i64>,
 }
 
 impl Interface {
@@ -24,13 +33,18 @@ impl Interface {
             return Err(SessionError::Batch(format!("it has {} rows; the session was reset for {rows}", batch.batch)));
         }
         batch.check(past)?;
+        let tokens = past + batch.sequence;
+        if let Some(max_length) = self.slots.filter(|&slots| slots < tokens) {
+            return Err(SessionError::Full { tokens, max_length });
+        }
         self.expresses(batch, past).map_err(SessionError::Unsupported)?;
-        let mut fitted = Fitted { batch: batch.clone(), past, rows, sequence: batch.sequence };
+        let mut fitted = Fitted { batch: batch.clone(), past, rows, sequence: batch.sequence, held: None };
         if let Some(sequence) = self.fixed_sequence().filter(|&fixed| fixed > batch.sequence) {
             fitted.lengthen(sequence);
         }
         fitted.repeat_last_row(self.rows_held(rows));
         self.check(&fitted.batch, past).map_err(SessionError::Unsupported)?;
+        fitted.held = self.slots.map(|slots| Held::of(&fitted.batch, past, slots));
         Ok(fitted)
     }
 
@@ -50,14 +64,15 @@ impl Interface {
         }
     }
 
-    /// The cache out of its ports' tensors, without rows that nobody asked for.
-    pub(crate) fn layers(&self, tensors: Vec<HostTensor>, rows: usize) -> Result<Cache, SessionError> {
+    /// The cache out of its ports' tensors, without rows that nobody asked for and slots beyond `past` tokens.
+    pub(crate) fn layers(&self, tensors: Vec<HostTensor>, rows: usize, past: usize) -> Result<Cache, SessionError> {
         if self.cache.is_empty() {
             return Err(SessionError::Unsupported("it gives no keys and values".to_owned()));
         }
         let mut cache = Cache::new();
         let mut key = None;
         for (port, tensor) in self.cache.iter().zip(tensors) {
+            let tensor = if self.slots.is_some() { first_columns(tensor, past) } else { tensor };
             match port.part {
                 Part::Key => key = Some(first_rows(tensor, rows)),
                 Part::Value => cache.extend(key.take().map(|key| CacheLayer { key, value: first_rows(tensor, rows) })),
@@ -104,9 +119,10 @@ impl Interface {
         for (input, tensor) in self.inputs.iter().zip(&self.signature.inputs) {
             let shape = match input.role {
                 Role::InputIds | Role::PositionIds => vec![batch.batch, batch.sequence],
-                Role::AttentionMask => vec![batch.batch, batch.total()],
+                Role::AttentionMask => vec![batch.batch, self.columns(batch.total())],
+                Role::CachePosition => vec![batch.batch],
                 Role::UseCache => vec![1; tensor.shape.len().min(1)],
-                Role::Cache(port) => self.cache[port].shape(batch.batch, past),
+                Role::Cache(port) => self.cache[port].shape(batch.batch, self.columns(past)),
             };
             let fits = |(fixed, given): (&Result<u64, String>, &usize)| fixed.as_ref().map_or(true, |&fixed| fixed == *given as u64);
             if tensor.shape.len() != shape.len() || !tensor.shape.iter().zip(&shape).all(fits) {
@@ -190,15 +206,37 @@ impl Fitted {
     }
 
     /// The elements of a token input and their shape; `None` for others.
-    pub(crate) fn integers(&self, role: Role) -> Option<([usize; 2], &[i64])> {
+    pub(crate) fn integers(&self, role: Role) -> Option<(Vec<usize>, &[i64])> {
         let Batch { batch, sequence, .. } = self.batch;
         match role {
-            Role::InputIds => Some(([batch, sequence], &self.batch.input_ids)),
-            Role::AttentionMask => Some(([batch, self.batch.total()], &self.batch.attention_mask)),
-            Role::PositionIds => Some(([batch, sequence], &self.batch.position_ids)),
+            Role::InputIds => Some((vec![batch, sequence], &self.batch.input_ids)),
+            Role::AttentionMask => {
+                let mask = self.held.as_ref().map_or(&self.batch.attention_mask, |held| &held.mask);
+                Some((vec![batch, mask.len() / batch], mask))
+            }
+            Role::PositionIds => Some((vec![batch, sequence], &self.batch.position_ids)),
+            Role::CachePosition => self.held.as_ref().map(|held| (vec![batch], &*held.first)),
             Role::UseCache | Role::Cache(_) => None,
         }
     }
+}
+
+impl Held {
+    fn of(batch: &Batch, past: usize, slots: usize) -> Self {
+        let rows = batch.attention_mask.chunks_exact(batch.total());
+        let mask = rows.flat_map(|row| row.iter().copied().chain(std::iter::repeat_n(0, slots - row.len()))).collect();
+        Self { mask, first: vec![past as i64; batch.batch] }
+    }
+}
+
+/// The first `columns` of a tensor `[.., slots, head_dim]`.
+fn first_columns(tensor: HostTensor, columns: usize) -> HostTensor {
+    let HostTensor { mut shape, data } = tensor;
+    let Some(axis) = shape.len().checked_sub(2) else { return HostTensor { shape, data } };
+    let (held, width) = (shape[axis], shape[axis + 1]);
+    let data = data.chunks_exact((held * width).max(1)).flat_map(|head| &head[..columns.min(held) * width]).copied().collect();
+    shape[axis] = columns.min(held);
+    HostTensor { shape, data }
 }
 
 /// The first `rows` of a tensor whose first dimension is rows.

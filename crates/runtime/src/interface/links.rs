@@ -56,7 +56,7 @@ impl<'a> Links<'a> {
 fn appending<'a>(node: &'a NodeProto, value: &str) -> Option<&'a String> {
     let input = node.input.iter().position(|input| input == value)?;
     let output = match (node.op_type(), input) {
-        ("Concat", _) => 0,
+        ("Concat", _) | ("TensorScatter", 0) => 0,
         ("GroupQueryAttention", 3) | ("Attention", 4) => 1,
         ("GroupQueryAttention", 4) | ("Attention", 5) => 2,
         _ => return None,

@@ -27,6 +27,9 @@ pub(super) fn recognise(signature: &Signature, map: &NameMap, model: Option<&Mod
             claim(&mut slots, slot, index, inputs)?;
         }
     }
+    if let Some(&index) = slots.get(&Slot::CachePosition) {
+        by_row(&inputs[index], model)?;
+    }
     logits(outputs, &mut slots);
     tokens_by_shape(signature, &mut slots);
 
@@ -156,6 +159,15 @@ fn follow(signature: &Signature, model: Option<&ModelProto>, slots: &mut Slots) 
 }
 
 fn unknown_input(name: &str) -> String {
-    let reason = if name == "cache_position" { " (a static cache is not supported here; export with `--kv concat`)" } else { "" };
-    format!("input `{name}` is none that we know{reason}")
+    format!("input `{name}` is none that we know")
+}
+
+/// Refuses a `cache_position` that does not say, one number a row, where TensorScatter writes: transformers gives its caches one number a token.
+fn by_row(input: &TensorSignature, model: Option<&ModelProto>) -> Result<(), String> {
+    let mut nodes = model.iter().flat_map(|model| &model.graph).flat_map(|graph| &graph.node);
+    let scatters = model.is_none() || nodes.any(|node| node.op_type() == "TensorScatter" && node.input.get(2) == Some(&input.name));
+    if input.shape.len() == 1 && input.dtype == DType::I64 && scatters {
+        return Ok(());
+    }
+    Err(format!("input `{}` is none that we know: I64 [batch] is, where a TensorScatter writes by it", input.name))
 }

@@ -17,6 +17,8 @@ pub(crate) enum Slot {
     InputIds,
     AttentionMask,
     PositionIds,
+    /// The slot of a static cache that each row's first new token goes to, `[batch]`.
+    CachePosition,
     /// Whether the cache holds anything: graphs that carry one branch for each.
     UseCache,
     Past(usize, Part),
@@ -38,6 +40,7 @@ impl fmt::Display for Slot {
             Self::InputIds => return f.write_str("input_ids"),
             Self::AttentionMask => return f.write_str("attention_mask"),
             Self::PositionIds => return f.write_str("position_ids"),
+            Self::CachePosition => return f.write_str("cache_position"),
             Self::UseCache => return f.write_str("use_cache_branch"),
             Self::Logits => return f.write_str("logits"),
             Self::Past(layer, part) => ("past_key_values", layer, part),
@@ -61,6 +64,7 @@ pub(crate) fn of_tokens(name: &str) -> Option<Slot> {
         "input_ids" | "input_tokens" | "token_ids" | "tokens" | "ids" | "input" | "inputs" => Some(Slot::InputIds),
         "attention_mask" | "attn_mask" | "padding_mask" | "mask" => Some(Slot::AttentionMask),
         "position_ids" | "pos_ids" | "positions" | "position" | "pos" => Some(Slot::PositionIds),
+        "cache_position" => Some(Slot::CachePosition),
         "use_cache_branch" => Some(Slot::UseCache),
         _ => None,
     }

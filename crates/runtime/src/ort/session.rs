@@ -2,7 +2,7 @@
 
 use half::{bf16, f16};
 use ort::session::SessionInputValue;
-use ort::value::{DynTensor, DynValue, Tensor, TensorElementType};
+use ort::value::{DynValue, PrimitiveTensorElementType, Tensor, TensorElementType};
 use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
 use crate::interface::{CachePort, Fitted, Input, Interface, Role};
@@ -37,16 +37,13 @@ impl OrtSession {
     }
 
     fn empty(&self, rows: usize) -> Result<Vec<DynValue>, String> {
-        let dtype = match self.interface.cache_dtype {
-            DType::F32 => TensorElementType::Float32,
-            DType::F16 => TensorElementType::Float16,
-            DType::BF16 => TensorElementType::Bfloat16,
-            other => return Err(format!("a cache of {other} cannot be made")),
-        };
-        let rows = self.interface.rows_held(rows);
-        let empty = |port: &CachePort| {
-            let tensor = DynTensor::new(self.session.allocator(), dtype, port.shape(rows, 0));
-            tensor.map(DynTensor::into_dyn).map_err(|error| error.to_string())
+        let (rows, columns) = (self.interface.rows_held(rows), self.interface.columns(0));
+        // Slots of a static cache that hold nothing yet are read and given no weight: they must be finite.
+        let empty = |port: &CachePort| match self.interface.cache_dtype {
+            DType::F32 => zeros::<f32>(port.shape(rows, columns)),
+            DType::F16 => zeros::<f16>(port.shape(rows, columns)),
+            DType::BF16 => zeros::<bf16>(port.shape(rows, columns)),
+            other => Err(format!("a cache of {other} cannot be made")),
         };
         self.interface.cache.iter().map(empty).collect()
     }
@@ -82,7 +79,12 @@ impl OrtSession {
     }
 }
 
-fn integers(input: &Input, shape: [usize; 2], elements: &[i64]) -> Result<DynValue, String> {
+fn zeros<T: PrimitiveTensorElementType + Clone + Default + std::fmt::Debug + 'static>(shape: Vec<usize>) -> Result<DynValue, String> {
+    let elements = shape.iter().product();
+    Tensor::from_array((shape, vec![T::default(); elements])).map(Tensor::into_dyn).map_err(|error| error.to_string())
+}
+
+fn integers(input: &Input, shape: Vec<usize>, elements: &[i64]) -> Result<DynValue, String> {
     let narrow = |&element: &i64| i32::try_from(element).map_err(|_| format!("`{}` holds {element}, which is beyond int32", input.name));
     let tensor = match input.dtype {
         DType::I32 => Tensor::from_array((shape, elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?)).map(Tensor::into_dyn),
@@ -148,6 +150,10 @@ impl Session for OrtSession {
                 if message.contains("seqlens_k[") && message.contains("] = -1 is out of range") && batch.attention_mask.contains(&0) {
                     return Err(SessionError::Unsupported(format!("ort takes no such padding: {message}")));
                 }
+                // GroupQueryAttention's own limit on CPUs (1.32): a prompt may come in parts for one row, or at once for several.
+                if message.contains("batch_size must be 1 when sequence_length > 1 and past context is given") {
+                    return Err(SessionError::Unsupported(format!("ort takes no several tokens a row behind a cache: {message}")));
+                }
                 Err(Self::error(message))
             }
         }
@@ -155,7 +161,7 @@ impl Session for OrtSession {
 
     fn cache(&self) -> Result<Cache, SessionError> {
         let tensors = self.cache.iter().map(host).collect::<Result<_, _>>().map_err(Self::error)?;
-        self.interface.layers(tensors, self.rows)
+        self.interface.layers(tensors, self.rows, self.past)
     }
 
     fn tapped(&self) -> &[Option<HostTensor>] {

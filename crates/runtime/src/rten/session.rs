@@ -91,7 +91,7 @@ fn float(value: Value) -> Option<HostTensor> {
     of_rank::<3>(&value).or_else(|| of_rank::<4>(&value)).or_else(|| of_rank::<2>(&value)).or_else(|| of_rank::<5>(&value))
 }
 
-fn int32(name: &str, shape: [usize; 2], elements: &[i64]) -> Result<Value, String> {
+fn int32(name: &str, shape: Vec<usize>, elements: &[i64]) -> Result<Value, String> {
     let narrow = |&element: &i64| i32::try_from(element).map_err(|_| format!("`{name}` holds {element}, which is beyond int32"));
     let elements = elements.iter().map(narrow).collect::<Result<Vec<_>, _>>()?;
     Value::from_shape(shape, elements).map_err(|error| error.to_string())
@@ -129,7 +129,7 @@ impl Session for RtenSession {
             Err(message) => {
                 self.reset(self.rows)?;
                 // What rten says of GroupQueryAttention's rows with padding.
-                if message.contains("seqlens_k entry is too small") && batch.attention_mask.contains(&0) {
+                if message.contains("seqlens_k entry is ") && batch.attention_mask.contains(&0) {
                     return Err(SessionError::Unsupported(format!("rten takes no such padding: {message}")));
                 }
                 Err(Self::error(message))
@@ -139,7 +139,7 @@ impl Session for RtenSession {
 
     fn cache(&self) -> Result<Cache, SessionError> {
         let host = |value: &Value| float(value.clone()).ok_or_else(|| Self::error("the cache is no fp32 tensor".to_owned()));
-        self.interface.layers(self.cache.iter().map(host).collect::<Result<_, _>>()?, self.rows)
+        self.interface.layers(self.cache.iter().map(host).collect::<Result<_, _>>()?, self.rows, self.past)
     }
 
     fn tapped(&self) -> &[Option<HostTensor>] {

@@ -15,6 +15,9 @@ const PAST_TAIL: usize = 48;
 const LONGEST_SPECIAL: usize = 4096;
 
 impl Prompts {
+    /// Columns that a set has beyond a special length.
+    pub const PAST_SPECIAL: usize = PAST;
+
     /// Token sequences for a model of `vocab` entries and `max_positions` positions, the same on every machine.
     ///
     /// They hold the lowest and highest ids (special tokens live there), ids spread evenly over the vocabulary, repetitions, and lengths
