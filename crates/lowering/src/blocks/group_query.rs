@@ -30,7 +30,8 @@ pub(crate) struct Group {
     bias: Value,
 }
 
-/// Why ONNX Runtime's operator cannot compute a layer (CPU kernel of 1.32, measured); `None` where it can.
+/// Why a layer is not given to ONNX Runtime's operator; `None` where it is. Its CPU kernel refuses other head sizes (1.32, measured);
+/// biases by distance and sinks have places in it that we have not tried.
 fn refusal(attention: &Attention) -> Option<String> {
     if !attention.head_dim.is_multiple_of(16) {
         return Some(format!("its head size {} is no multiple of 16", attention.head_dim));
