@@ -96,7 +96,8 @@ fn what_does_not_fit_is_refused_and_nothing_is_written() {
     for (flags, said) in [
         (&["--weights", "in-place"][..], "is not the checkpoint's folder"),
         (&["--dtype", "int4"], "int8 and int4 are not written yet"),
-        (&["--kv", "static"], "--kv static is not written yet"),
+        (&["--kv", "static", "--dialect", "onnxruntime"], "a static cache and the dialect onnxruntime do not go together"),
+        (&["--kv", "static", "--opset", "23"], "opset 23 has no TensorScatter"),
         (&["--dialect", "onnxruntime", "--opset", "21"], "opset 21 is not written"),
         (&["--opset", "22"], "opset 22 is not written"),
     ] {

@@ -519,10 +519,13 @@ impl Run<'_> {
     }
 }
 
-/// What clients are told of: every graph but those that are there for TensorRT alone.
+/// What clients are told of: every graph whose cache grows, those that are there for TensorRT last.
 fn variants(exports: &[ExportStage]) -> Vec<Variant> {
-    let for_clients = exports.iter().filter(|stage| stage.target.dialect != Dialect::Tensorrt);
-    for_clients
+    let (for_tensorrt, for_all): (Vec<&ExportStage>, _) =
+        exports.iter().filter(|stage| stage.lowered.slots.is_none()).partition(|stage| stage.target.dialect == Dialect::Tensorrt);
+    for_all
+        .into_iter()
+        .chain(for_tensorrt)
         .map(|stage| Variant {
             file: format!("onnx/{}", stage.file),
             cache: stage.lowered.compute,

@@ -27,6 +27,9 @@ fn the_demo_model_equals_what_transformers_makes_of_it() {
                 // transformers names no architecture for a GGUF; the dtype is the one that was asked for.
                 "architectures" => assert_eq!(value[0], "LlamaForCausalLM"),
                 "dtype" => assert_eq!(value, if dtype == DType::F32 { "float32" } else { "bfloat16" }),
+                // For transformers 4: transformers 5 keeps it in `rope_parameters`.
+                "rope_theta" => assert_eq!(*value, expected.config["rope_parameters"]["rope_theta"]),
+                "rope_scaling" => assert!(value.is_null()),
                 _ => assert_eq!(*value, expected.config[key], "{key}"),
             }
         }
