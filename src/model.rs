@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{Flavor, PlanManifest, WorkerPaths, manifest_path};
+use plansmith_engine::{Flavor, PlanHeader, PlanManifest, WorkerPaths, manifest_path};
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
@@ -121,7 +121,8 @@ fn first_able(runtime: Option<RuntimeKind>, open: impl Fn(RuntimeKind) -> Result
 }
 
 fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
-    let paths = WorkerPaths::find(Flavor::Rtx, &lookup(tools))?;
+    let flavor = plans.first().map(|plan| PlanHeader::read(plan)).transpose()?.map_or(Flavor::Rtx, |header| header.flavor);
+    let paths = WorkerPaths::find(flavor, &lookup(tools))?;
     match open_plans(&paths, plans, &open_options(tools).device)? {
         OpenedPlans::Session(loaded) => Ok(loaded),
         OpenedPlans::NotExecuted(reason) => {
