@@ -222,6 +222,14 @@ pub(crate) enum LogitsFlag {
     Last,
 }
 
+/// What an export writes besides the graph and its weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum LayoutFlag {
+    Plain,
+    Clients,
+    Triton,
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
@@ -249,6 +257,10 @@ pub(crate) struct Export {
     /// Whether the KV cache grows by concatenation, or is written in place in a buffer of --max-length tokens a row
     #[arg(long, default_value = "concat")]
     pub(crate) kv: KvFlag,
+    /// plain: the graph and its weights; clients: a folder for onnxruntime-genai, Optimum and transformers.js, graph under onnx/;
+    /// triton: a model repository for Triton Inference Server
+    #[arg(long, default_value = "plain")]
+    pub(crate) layout: LayoutFlag,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
@@ -332,7 +344,7 @@ pub(crate) struct Engine {
     /// rtx or enterprise
     #[arg(long, default_value = "rtx")]
     pub(crate) flavor: String,
-    /// GPU architectures
+    /// GPU architectures; `native` for the enterprise flavour, which builds for the machine's own GPU
     #[arg(long, value_delimiter = ',', required = true, value_name = "SM,...")]
     pub(crate) arch: Vec<String>,
     /// plan-each (a plan for each architecture) or one-plan
@@ -341,6 +353,13 @@ pub(crate) struct Engine {
     /// NAME:batch=B,sequence=S,past=P, each a number or min..opt..max; or a preset: chat, batch, long-prompt; repeatable
     #[arg(long, required = true)]
     pub(crate) profile: Vec<String>,
+    /// Where the weights go: embedded in the plan; streaming, in the plan and partly in host memory at run time; stripped, left in the
+    /// graph's data files, which the plan then needs
+    #[arg(long, default_value = "embedded", value_name = "WHERE")]
+    pub(crate) weights: String,
+    /// What else a plan of the enterprise flavour is to be used with: ampere-plus or same-compute-capability, and version
+    #[arg(long, value_delimiter = ',', value_name = "WITH,...")]
+    pub(crate) compatible: Vec<String>,
     /// How several profiles become plans: plan-each, one-plan (with all profiles) or one-dynamic (one profile that covers all)
     #[arg(long, default_value = "plan-each", value_name = "HOW")]
     pub(crate) profiles_as: ProfilesAs,

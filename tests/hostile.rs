@@ -178,11 +178,14 @@ fn a_name_cannot_clear_the_screen() {
     let (_parent, folder, weights) = copy();
     std::fs::copy(corpus().join("model.safetensors"), weights).unwrap();
     let graph = folder.join("base.onnx");
-    let (name, steering) = (b"input_ids", b"in\x1b[2Jids");
     let mut bytes = std::fs::read(&graph).unwrap();
-    for at in 0..bytes.len() - name.len() {
-        if bytes[at..].starts_with(name) {
-            bytes[at..at + name.len()].copy_from_slice(steering);
+    // Two of one shape: which is which cannot be told, and the refusal lists them.
+    let names: [(&[u8], &[u8]); 2] = [(b"input_ids", b"in\x1b[2Jids"), (b"position_ids", b"po\x1b[2Jon_ids")];
+    for (name, steering) in names {
+        for at in 0..bytes.len() - name.len() {
+            if bytes[at..].starts_with(name) {
+                bytes[at..at + name.len()].copy_from_slice(steering);
+            }
         }
     }
     std::fs::write(&graph, bytes).unwrap();

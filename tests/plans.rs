@@ -50,3 +50,124 @@ fn ten_families_of_different_kinds_build_as_fp16_plans() {
         assert_eq!(outputs.len() as u64, 1 + 2 * layers, "{name}: {kind}");
     }
 }
+
+/// Graphs by other exporters of the checkpoint beside them.
+const FOREIGN: [(&str, &str); 3] = [
+    ("genai/model.onnx", "com.microsoft GroupQueryAttention"),
+    ("genai_fp16/model.onnx", "com.microsoft RotaryEmbedding"),
+    ("mobius.onnx", "com.microsoft GroupQueryAttention"),
+];
+
+#[test]
+fn graphs_that_tensorrt_cannot_take_are_refused_at_once_with_the_way_out() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, operator) in FOREIGN {
+        let start = std::time::Instant::now();
+        let run = plansmith(&["engine", text(&exported(name)), "-o", text(folder.path()), "--arch", "sm89", "--profile", PROFILE]).exits(2);
+        assert!(start.elapsed() < std::time::Duration::from_secs(2), "{name}: {:?}", start.elapsed());
+        assert!(run.stderr.contains(&format!("({operator})")), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: write the graph from its checkpoint"), "{}", run.stderr);
+        assert!(names(folder.path()).is_empty());
+    }
+}
+
+const PROFILE: &str = "decode:batch=1..1..2,sequence=1..8..16,past=0..8..16";
+
+fn exported(name: &str) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata/runtime/exported").join(name)
+}
+
+/// What the hint of the test above says, done.
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn the_way_out_gives_a_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let (checkpoint, graphs) = (folder.path().join("checkpoint"), folder.path().join("onnx"));
+    std::fs::create_dir(&checkpoint).unwrap();
+    for name in ["config.json", "model.safetensors"] {
+        std::fs::copy(exported(name), checkpoint.join(name)).unwrap();
+    }
+    for (more, plans) in [(&[][..], "stored"), (&["--dtype", "fp16"], "fp16")] {
+        let graphs = graphs.join(plans);
+        plansmith(&[&["export", text(&checkpoint), "-o", text(&graphs), "--dialect", "tensorrt"], more].concat()).exits(0);
+        let graph = names(&graphs).into_iter().find(|name| name.ends_with(".onnx")).unwrap();
+        let plans = folder.path().join(plans);
+        plansmith(&["engine", text(&graphs.join(graph)), "-o", text(&plans), "--arch", "sm89", "--profile", PROFILE]).exits(0);
+        let shown = plansmith(&["inspect", text(&plans.join("sm89/decode.plan"))]).exits(0).stdout;
+        assert!(shown.contains("biggest first") && shown.contains("MATRIX_MULTIPLY") && shown.contains("/lm_head/Gemm"), "{shown}");
+    }
+}
+
+/// A header as TensorRT-RTX 1.7.1.116 writes it, and nothing behind it.
+fn header() -> Vec<u8> {
+    let mut bytes = vec![0; 128];
+    bytes[..4].copy_from_slice(b"vtrt");
+    bytes[16..24].copy_from_slice(&128_u64.to_le_bytes());
+    bytes[24..28].copy_from_slice(&[1, 7, 1, 0x74]);
+    bytes[32..36].copy_from_slice(&0b1100_u32.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn a_plan_without_manifest_is_its_header_and_what_is_no_plan_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = folder.path().join("decode.plan");
+    std::fs::write(&plan, header()).unwrap();
+    let shown = plansmith(&["inspect", text(&plan)]).exits(0).stdout;
+    assert!(shown.contains("header: flavour rtx, version 1.7.1.116, for sm86, sm89"), "{shown}");
+    assert!(shown.contains("no manifest at") && shown.contains("header facts only"), "{shown}");
+    let json: Value = serde_json::from_str(&plansmith(&["inspect", text(&plan), "--json"]).exits(0).stdout).unwrap();
+    assert_eq!((&json["manifest"], &json["header"]["version"]), (&Value::Null, &Value::from("1.7.1.116")));
+
+    for (bytes, wanted) in [
+        (&header()[..100], "the header says the plan has 128 bytes; the file has 100"),
+        (&header()[..40], "40 bytes are less than a plan's header of 64"),
+        (&[b"PK\x03\x04".as_slice(), &[0; 100]].concat(), "not with `vtrt` (rtx) or `ftrt` (enterprise)"),
+        (b"", "0 bytes are less than a plan's header of 64"),
+    ] {
+        std::fs::write(&plan, bytes).unwrap();
+        let run = plansmith(&["inspect", text(&plan)]).exits(2);
+        assert!(run.stderr.contains("is not a whole TensorRT plan") && run.stderr.contains(wanted), "{}", run.stderr);
+    }
+    std::fs::write(&plan, header()).unwrap();
+    std::fs::write(plan.with_extension("json"), "{}").unwrap();
+    let run = plansmith(&["inspect", text(&plan)]).exits(2);
+    assert!(run.stderr.contains("decode.json` is not readable") && run.stderr.contains("missing field"), "{}", run.stderr);
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_bundle_ships_one_copy_of_the_weights_beside_a_plan_without() {
+    let folder = tempfile::tempdir().unwrap();
+    common::copy_files(&case("made_llama_head_dim"), &folder.path().join("model"));
+    let pipeline = folder.path().join("pipeline.yaml");
+    let lines = [
+        "name: tiny",
+        "source: { checkpoint: model }",
+        "export: [{ id: fp16, dtype: fp16, dialect: tensorrt }]",
+        "engines:",
+        "  - from: fp16",
+        "    architectures: [sm86]",
+        "    weights: stripped",
+        "    profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 32] } }",
+        "output: dist",
+    ];
+    std::fs::write(&pipeline, lines.join("\n")).unwrap();
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    let bundle = folder.path().join("dist");
+    plansmith(&["check", text(&bundle)]).exits(0);
+    let version = names(&bundle.join("engines")).remove(0);
+    let plan = bundle.join("engines").join(version).join("sm86/decode.plan");
+    let shown = plansmith(&["inspect", text(&plan)]).exits(0).stdout;
+    let data = names(&bundle.join("onnx")).into_iter().find(|name| name.ends_with(".safetensors")).unwrap();
+    assert!(shown.contains("weights are not in the plan") && shown.contains(&format!("../../../onnx/{data}")), "{shown}");
+
+    // Another copy of the weights, of which bundle and plan know nothing.
+    let data = bundle.join("onnx").join(data);
+    let mut bytes = std::fs::read(&data).unwrap();
+    *bytes.last_mut().unwrap() ^= 1;
+    std::fs::write(&data, bytes).unwrap();
+    plansmith(&["check", text(&bundle)]).exits(2);
+    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    assert!(error.contains("has the SHA-256"), "{error}");
+}

@@ -19,7 +19,8 @@ fn here() -> Option<String> {
 
 /// Exports `name` in fp16 with `kv` and builds a plan of it; the plan.
 fn built(name: &str, kv: &[&str], arch: &str, folder: &Path) -> PathBuf {
-    let (source, graphs, plans) = (case(name), folder.join("onnx"), folder.join("plans"));
+    let (graphs, plans) = (folder.join("onnx"), folder.join("plans"));
+    let source = case(name);
     let export = ["export", text(&source), "-o", text(&graphs), "--dialect", "tensorrt", "--dtype", "fp16"];
     plansmith(&[&export, kv].concat()).exits(0);
     let graph = names(&graphs).into_iter().find(|name| name.ends_with(".onnx")).unwrap();
@@ -49,7 +50,8 @@ fn a_static_cache_is_recorded_as_one_buffer() {
 #[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
 fn a_profile_beyond_the_slots_is_refused() {
     let folder = tempfile::tempdir().unwrap();
-    let (source, graphs) = (case("llama3_rope"), folder.path().join("onnx"));
+    let graphs = folder.path().join("onnx");
+    let source = case("llama3_rope");
     let export = ["export", text(&source), "-o", text(&graphs), "--dtype", "fp16"];
     plansmith(&[&export, STATIC].concat()).exits(0);
     let graph = graphs.join("model_fp16_static.onnx");

@@ -1,6 +1,6 @@
 //! `plansmith doctor`.
 
-use plansmith_engine::{Flavor, Worker, WorkerPaths};
+use plansmith_engine::{Flavor, Lookup, Worker, WorkerPaths};
 use plansmith_runtime::{RTEN_VERSION, find_ort};
 use serde::Serialize;
 
@@ -23,20 +23,31 @@ pub(crate) fn run(args: &Doctor, output: &Output) -> Result<Outcome, Failure> {
         Ok(library) => Finding { what: "onnxruntime", usable: true, detail: format!("{} at {}", library.version, library.path.display()) },
         Err(error) => missing("onnxruntime", &error.into()),
     });
-    match WorkerPaths::find(Flavor::Rtx, &lookup(&args.tools)).and_then(|paths| Worker::spawn(&paths).map(|worker| (paths, worker))) {
-        Ok((paths, worker)) => {
-            let greeting = worker.greeting();
-            let detail = format!("{} at {}, worker {}", greeting.library.version, paths.libraries.display(), paths.worker.display());
-            findings.push(Finding { what: "tensorrt-rtx", usable: true, detail });
-            findings.push(match &greeting.gpu {
-                Some(gpu) => Finding { what: "gpu", usable: true, detail: format!("{} (compute {})", gpu.name, gpu.compute) },
-                None => {
-                    let detail = "no CUDA device: plans build here but are not executed".to_owned();
-                    Finding { what: "gpu", usable: false, detail }
-                }
-            });
+    let mut gpu = None;
+    for flavor in Flavor::ALL {
+        // The flags name the flavour that most use; the other is found by its variables.
+        let lookup = if flavor == Flavor::Rtx { lookup(&args.tools) } else { Lookup::default() };
+        let what = what(flavor);
+        match WorkerPaths::find(flavor, &lookup).and_then(|paths| Worker::spawn(&paths).map(|worker| (paths, worker))) {
+            Ok((paths, worker)) => {
+                let greeting = worker.greeting();
+                let detail = format!("{} at {}, worker {}", greeting.library.version, paths.libraries.display(), paths.worker.display());
+                findings.push(Finding { what, usable: true, detail });
+                gpu = Some(greeting.gpu.clone());
+            }
+            Err(error) => findings.push(missing(what, &error.into())),
         }
-        Err(error) => findings.push(missing("tensorrt-rtx", &error.into())),
+    }
+    match gpu {
+        Some(Some(gpu)) => {
+            findings.push(Finding { what: "gpu", usable: true, detail: format!("{} (compute {})", gpu.name, gpu.compute) });
+        }
+        Some(None) => {
+            let detail = "no CUDA device: plans of TensorRT-RTX build here but are not executed".to_owned();
+            findings.push(Finding { what: "gpu", usable: false, detail });
+        }
+        // Without a worker nobody asked.
+        None => {}
     }
     if args.json {
         output.json(&findings)?;
@@ -52,4 +63,11 @@ pub(crate) fn run(args: &Doctor, output: &Output) -> Result<Outcome, Failure> {
 
 fn missing(what: &'static str, failure: &Failure) -> Finding {
     Finding { what, usable: false, detail: failure.render("").trim().to_owned() }
+}
+
+fn what(flavor: Flavor) -> &'static str {
+    match flavor {
+        Flavor::Rtx => "tensorrt-rtx",
+        Flavor::Enterprise => "tensorrt",
+    }
 }

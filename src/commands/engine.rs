@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use plansmith_engine::{
-    Architecture, BuildReport, BuildRequest, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup, PlanCache, PlanParts, Preset, Profile,
-    WorkerPaths, inspect_model, spread,
+    Architecture, ArchitecturesAs, BuildReport, BuildRequest, Compatible, Error, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup,
+    NATIVE, PlanCache, PlanParts, Preset, Profile, Weights, WorkerPaths, inspect_model, spread,
 };
 use serde_json::{Value, json};
 
@@ -16,11 +16,15 @@ use crate::output::{Output, human_bytes};
 
 pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let flavor: Flavor = args.flavor.parse()?;
-    let architectures = args.arch.iter().map(|name| name.parse()).collect::<Result<Vec<Architecture>, _>>()?;
+    let architectures = targets(flavor, &args.arch)?;
+    let architectures_as = if architectures.is_empty() { ArchitecturesAs::OnePlan } else { args.arch_as };
+    let weights: Weights = args.weights.parse()?;
+    let compatible = args.compatible.iter().map(|name| name.parse()).collect::<Result<Vec<Compatible>, _>>()?;
+    // What TensorRT cannot take is told without it.
     let lengths = inspect_model(&args.onnx)?.lengths;
     let profiles = args.profile.iter().map(|text| Preset::parse(text, &lengths)).collect::<Result<Vec<Profile>, _>>()?;
-    let plans = spread(&architectures, args.arch_as, &profiles, args.profiles_as)?;
-    let requests: Vec<BuildRequest> = plans.into_iter().map(|parts| request(args, parts)).collect();
+    let plans = spread(&architectures, architectures_as, &profiles, args.profiles_as)?;
+    let requests: Vec<BuildRequest> = plans.into_iter().map(|parts| request(args, parts, weights, &compatible)).collect();
     if args.dry_run {
         let forecasts = requests.iter().map(Forecast::of).collect::<Result<Vec<_>, _>>()?;
         return forecast::show(&requests, &forecasts, args.json, output);
@@ -43,7 +47,16 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn request(args: &Engine, parts: PlanParts) -> BuildRequest {
+/// What to build for; none stands for the GPU of this machine.
+fn targets(flavor: Flavor, names: &[String]) -> Result<Vec<Architecture>, Error> {
+    match (flavor, names) {
+        (Flavor::Enterprise, [name]) if name == NATIVE => Ok(Vec::new()),
+        (Flavor::Enterprise, _) => Err(Error::ArchitecturesOfEnterprise),
+        (Flavor::Rtx, names) => names.iter().map(|name| name.parse()).collect(),
+    }
+}
+
+fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible]) -> BuildRequest {
     let plan = args.output.as_deref().unwrap_or(std::path::Path::new("")).join(parts.path());
     let PlanParts { architectures, profiles } = parts;
     BuildRequest {
@@ -53,6 +66,8 @@ fn request(args: &Engine, parts: PlanParts) -> BuildRequest {
         profiles_as: args.profiles_as,
         architectures,
         source: None,
+        weights,
+        compatible: compatible.to_vec(),
         prove_reproducible: args.prove_reproducible,
     }
 }
@@ -79,7 +94,7 @@ fn as_json(report: &BuildReport) -> Value {
     json!({
         "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
         "bytes": report.manifest.plan.bytes, "build_s": report.build.as_secs_f64(), "peak_bytes": report.peak_bytes,
-        "reproducible": report.manifest.reproducible, "cached": report.cached, "cost": report.manifest.cost,
+        "weights": report.manifest.weights, "refit": report.manifest.refit.len(), "reproducible": report.manifest.reproducible, "cached": report.cached, "cost": report.manifest.cost,
     })
 }
 

@@ -1,9 +1,9 @@
 //! `plansmith export`.
 
 use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightsMode, export, lower};
-use plansmith_pipeline::audit_source;
+use plansmith_pipeline::{Variant, audit_source, companions, sidecars, triton_config};
 
-use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LogitsFlag, StorageFlag, WeightsFlag};
+use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutFlag, LogitsFlag, StorageFlag, WeightsFlag};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
 use crate::stamp;
@@ -27,18 +27,55 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
         WeightsFlag::InPlace => WeightsMode::InPlace,
         WeightsFlag::Copy => WeightsMode::Copy,
     };
+    let folder = match args.layout {
+        LayoutFlag::Plain => args.output.clone(),
+        LayoutFlag::Clients => args.output.join("onnx"),
+        LayoutFlag::Triton => args.output.join(served_name(args)).join("1/model.onnx"),
+    };
+    let name = (args.layout == LayoutFlag::Triton).then_some("model.onnx");
     let bar = output.bytes_bar("converting", 0);
-    let exported = export(&source, &target, mode, &args.output, None, stamp::LONG, &|done| {
+    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| {
         bar.set_length(bar.length().unwrap_or(0).max(done));
         bar.set_position(done);
     })?;
     bar.finish_and_clear();
+    match args.layout {
+        LayoutFlag::Plain => {}
+        LayoutFlag::Clients => write_sidecars(&source, &exported, args, output)?,
+        LayoutFlag::Triton => {
+            let model = plansmith_onnx::load(&exported.graph)?;
+            let text = triton_config(&served_name(args), &exported.graph, &model)?;
+            plansmith_files::write_atomic(&args.output.join(served_name(args)).join("config.pbtxt"), text.as_bytes())?;
+        }
+    }
     if args.json {
         output.json(&exported)?;
     } else {
         report(&exported, output)?;
     }
     Ok(Outcome::Done)
+}
+
+/// What Triton serves the model as: the checkpoint folder's name, in the characters that a URL takes.
+fn served_name(args: &Export) -> String {
+    let folder = plansmith_files::canonicalize(&args.checkpoint).unwrap_or_else(|_| args.checkpoint.clone());
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
+    name.chars().map(plain).collect()
+}
+
+/// The files of clients, at the root of the output.
+fn write_sidecars(source: &Source, exported: &Exported, args: &Export, output: &Output) -> Result<(), Failure> {
+    let file = format!("onnx/{}", exported.graph.file_name().unwrap_or_default().to_string_lossy());
+    let variant = Variant { file, cache: exported.compute, shares_buffer: exported.shares_buffer };
+    let written = sidecars(source, &companions(&args.checkpoint), &[variant])?;
+    for (name, bytes) in written.files {
+        plansmith_files::write_atomic(&args.output.join(name), &bytes)?;
+    }
+    for note in written.notes {
+        output.note(note);
+    }
+    Ok(())
 }
 
 /// How config.json is to be read.
@@ -59,11 +96,7 @@ fn target(args: &Export) -> Result<Target, Failure> {
     let dialect = match args.dialect {
         DialectFlag::Portable => Dialect::Portable,
         DialectFlag::Tensorrt => Dialect::Tensorrt,
-        DialectFlag::Onnxruntime => {
-            return Err(
-                Failure::new("--dialect onnxruntime is not written yet").hint("pass --dialect portable, whose graphs ONNX Runtime loads")
-            );
-        }
+        DialectFlag::Onnxruntime => Dialect::Onnxruntime,
     };
     let kv = match args.kv {
         KvFlag::Concat => Kv::Concat,
@@ -94,6 +127,9 @@ fn report(exported: &Exported, output: &Output) -> Result<(), Failure> {
             Placement::Converted => "converted",
         };
         output.result(format!("weights {}: {}, {how}", file.path.display(), human_bytes(file.bytes)))?;
+    }
+    for note in &exported.notes {
+        output.note(note);
     }
     output.result(format!(
         "wrote {}: {}, opset {}, weights {}, compute {}",

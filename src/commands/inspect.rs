@@ -5,7 +5,6 @@ use std::path::Path;
 
 use plansmith_checkpoint::gguf::Gguf;
 use plansmith_checkpoint::{Checkpoint, TensorInfo, inspect_file};
-use plansmith_engine::{PlanHeader, PlanManifest, manifest_path};
 use plansmith_lowering::Source;
 use plansmith_pipeline::{MANIFEST_NAME, Manifest};
 use serde_json::{Value, json};
@@ -26,7 +25,7 @@ pub(crate) fn run(args: &Inspect, output: &Output) -> Result<Outcome, Failure> {
         match path.extension().and_then(|extension| extension.to_str()).unwrap_or_default() {
             "gguf" => gguf(path)?,
             "onnx" => onnx(path)?,
-            "plan" | "engine" => plan(path)?,
+            "plan" | "engine" => super::inspect_plan::report(path)?,
             _ => safetensors(path)?,
         }
     };
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &Inspect, output: &Output) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-type Report = (Vec<String>, Value);
+pub(super) type Report = (Vec<String>, Value);
 
 /// `2 BF16 tensors, 1.0 MB`, a line a dtype, and as JSON.
 fn tensors<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Report {
@@ -168,21 +167,6 @@ fn onnx(path: &Path) -> Result<Report, Failure> {
         "metadata": metadata,
     });
     Ok((lines, json))
-}
-
-fn plan(path: &Path) -> Result<Report, Failure> {
-    let header = PlanHeader::read(path)?;
-    let architectures: Vec<&str> = header.architectures().iter().map(|architecture| architecture.name()).collect();
-    let bytes = plansmith_files::metadata(path)?.len();
-    let mut lines = vec![format!("{}: TensorRT plan, {}", path.display(), human_bytes(bytes))];
-    lines.push(format!("  flavour {}, version {}, for {}", header.flavor, header.version, architectures.join(", ")));
-    let beside = manifest_path(path);
-    let manifest = plansmith_files::is_file(&beside).then(|| PlanManifest::read(&beside)).transpose()?;
-    match &manifest {
-        Some(manifest) => lines.extend(manifest.profiles.iter().map(|record| format!("  profile {}", record.profile))),
-        None => lines.push(format!("  no manifest at {}: profiles are unknown", beside.display())),
-    }
-    Ok((lines, json!({ "kind": "plan", "bytes": bytes, "header": header, "architectures": architectures, "manifest": manifest })))
 }
 
 fn bundle(path: &Path) -> Result<Report, Failure> {

@@ -14,6 +14,7 @@ pub(crate) mod generate;
 pub(crate) mod golden;
 pub(crate) mod import;
 pub(crate) mod inspect;
+mod inspect_plan;
 pub(crate) mod run;
 pub(crate) mod sign;
 pub(crate) mod verify;

@@ -2,6 +2,7 @@
 
 mod assets;
 mod bench;
+mod clients;
 mod demo;
 mod error;
 mod gpu;

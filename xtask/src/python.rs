@@ -45,12 +45,21 @@ impl Python {
     /// Writes an executable `python` into `folder` that runs the interpreter with the folder's packages on its path, and tries
     /// `check` with it. The error says why they cannot be imported.
     pub(crate) fn write_wrapper(&self, folder: &Path, check: &str) -> Result<(), String> {
+        self.wrap(folder, "", check)
+    }
+
+    /// As [`Python::write_wrapper`]; what `folder` does not have is found in the folder `below`.
+    pub(crate) fn write_wrapper_over(&self, folder: &Path, below: &Path, check: &str) -> Result<(), String> {
+        self.wrap(folder, &format!(":'{}'", quoted(below)), check)
+    }
+
+    fn wrap(&self, folder: &Path, below: &str, check: &str) -> Result<(), String> {
         let path = folder.join("python");
-        let interpreter = self.executable.display().to_string().replace('\'', r"'\''");
+        let interpreter = quoted(&self.executable);
         let script = format!(
             "#!/bin/sh\n\
              here=$(CDPATH= cd -- \"$(dirname -- \"$0\")\" && pwd) || exit 2\n\
-             PYTHONPATH=\"$here${{PYTHONPATH:+:$PYTHONPATH}}\" PYTHONDONTWRITEBYTECODE=1 exec '{interpreter}' \"$@\"\n"
+             PYTHONPATH=\"$here\"{below}\"${{PYTHONPATH:+:$PYTHONPATH}}\" PYTHONDONTWRITEBYTECODE=1 exec '{interpreter}' \"$@\"\n"
         );
         plansmith_files::write_atomic(&path, script.as_bytes()).map_err(|error| error.to_string())?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).map_err(|error| error.to_string())?;
@@ -60,4 +69,9 @@ impl Python {
         }
         Err(format!("{} says of `{check}`: {}", self.executable.display(), tail(&output.stderr, 1)))
     }
+}
+
+/// As the inside of a shell's single quotes.
+fn quoted(path: &Path) -> String {
+    path.display().to_string().replace('\'', r"'\''")
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use plansmith_files::{self as files, TempFolder};
 
 use crate::assets::{Asset, Recipe, Wheels};
+use crate::clients::Clients;
 use crate::error::Error;
 use crate::process::tail;
 use crate::python::Python;
@@ -77,9 +78,13 @@ impl Setup {
 
 /// Gets everything and says where it lies.
 pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
-    let setup = Setup::get(&Asset::ALL, allow_missing)?;
+    let mut setup = Setup::get(&Asset::ALL, allow_missing)?;
+    let clients = Clients::get(&mut setup, allow_missing)?;
     for (asset, path) in &setup.found {
         println!("{:<24} {}", asset.title(), path.display());
+    }
+    for (name, path) in clients.variables() {
+        println!("{:<24} {}", name.display(), path.display());
     }
     for line in setup.missing() {
         println!("left out: {line}");

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::assets::Asset;
+use crate::clients::Clients;
 use crate::error::Error;
 use crate::gpu;
 use crate::places;
@@ -25,6 +26,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
         }
         Err(error) => return Err(error),
     };
+    let clients = Clients::get(&mut setup, allow_missing)?;
     let root = places::root();
     let cargo = |arguments: &[&str]| Program::cargo().args(arguments).current_dir(&root);
     let mut steps = Steps::default();
@@ -42,7 +44,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
         steps.run("worker: tests", |tally| tests(&worker.cargo("test"), tally));
     }
     steps.run("tests that need more than a Rust toolchain", |tally| {
-        let (program, not_run) = ignored(&setup, worker.as_ref())?;
+        let (program, not_run) = ignored(&setup, worker.as_ref(), &clients)?;
         notes.extend(not_run);
         tests(&program, tally)
     });
@@ -58,7 +60,7 @@ fn tests(program: &Program, tally: &mut Tally) -> Result<bool, Error> {
 }
 
 /// The command that runs the ignored tests whose needs are met here, and a line for each that it leaves out.
-fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<String>), Error> {
+fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<(Program, Vec<String>), Error> {
     let gpu = Path::new(gpu::DEVICE).exists();
     let chromium = chromium();
     let lacks = |test: &Ignored| {
@@ -68,6 +70,8 @@ fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<Strin
             None if test.needs_worker() && worker.is_none() => Some("the worker"),
             None if test.needs_gpu() && !gpu => Some("a GPU"),
             None if test.needs_chromium() && chromium.is_none() => Some("Chromium (PLANSMITH_CHROMIUM names one)"),
+            None if test.needs_python_clients() && !clients.have_pythons() => Some("onnxruntime-genai and Optimum"),
+            None if test.needs_transformers_js() && !clients.have_modules() => Some("transformers.js"),
             None => None,
         }
     };
@@ -76,7 +80,7 @@ fn ignored(setup: &Setup, worker: Option<&Worker>) -> Result<(Program, Vec<Strin
         Program::cargo().args(["test", "--no-fail-fast", "--lib", "--bins", "--tests"]).args(WITHOUT_WORKER).current_dir(&places::root())
     };
     let listed = base().args(["--quiet", "--", "--list", "--ignored"]).read()?;
-    let mut program = base().envs(&setup.variables());
+    let mut program = base().envs(&setup.variables()).envs(&clients.variables());
     if let Some(worker) = worker {
         let (name, value) = worker.variable();
         program = program.env(name, value);

@@ -6,18 +6,21 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use plansmith_engine::protocol::{BuildOrder, BuiltPlan, Failure};
-use plansmith_engine::{Architecture, BuilderSettings, Severity, TensorRecord, TensorShapes};
+use plansmith_engine::{Architecture, BuilderSettings, Compatible, Severity, TensorRecord, TensorShapes, Weights};
 use plansmith_files::Digest;
+#[cfg(not(feature = "enterprise"))]
+use trtx_sys::ComputeCapability;
 use trtx_sys::nvinfer1::{IBuilder, IBuilderConfig, INetworkDefinition, NetworkDefinitionCreationFlag};
-use trtx_sys::{BuilderFlag, ComputeCapability, Dims64, MemoryPoolType, OptProfileSelector};
+use trtx_sys::{BuilderFlag, Dims64, HardwareCompatibilityLevel, MemoryPoolType, OptProfileSelector};
 
 use crate::failure::{because, failed};
 use crate::libraries::{Libraries, owned};
 use crate::log::Logger;
 use crate::parse::{c_string, checked, parse};
 use crate::progress::Monitor;
+use crate::refit::Observer;
 use crate::serve::Client;
-use crate::{network, partial};
+use crate::{layers, network, partial};
 
 /// Builds a plan and leaves it under a partial name.
 ///
@@ -42,9 +45,22 @@ pub(crate) fn build(
     let mut parser = libraries.parser(logger, &mut network)?;
     let mut config = owned(builder.pin_mut().createBuilderConfig()).ok_or_else(|| nothing("builder configuration"))?;
 
+    match order.weights {
+        Weights::Embedded | Weights::Stripped => {}
+        Weights::Streaming => config.pin_mut().setFlag(BuilderFlag::kWEIGHT_STREAMING.into()),
+    }
+    let observer = match order.weights {
+        Weights::Stripped => Some(Observer::attach(&mut parser, &mut config)?),
+        Weights::Embedded | Weights::Streaming => None,
+    };
+
     let start = Instant::now();
     let mut warnings = monitor.phase("parse", || parse(&mut parser, logger, &name))?;
     let parse_ms = milliseconds(start.elapsed());
+    let refit = match observer {
+        Some(observer) => observer.finish(&mut parser, &mut network, &order.external)?,
+        None => Vec::new(),
+    };
     let (inputs, outputs) = (network::inputs(&network)?, network::outputs(&network)?);
     if outputs.is_empty() {
         return Err(failed("the parser made a network without outputs", warnings));
@@ -52,6 +68,7 @@ pub(crate) fn build(
     let cache = network::cache_pairs(&network, &inputs, &outputs);
 
     configure(config.pin_mut(), &order.architectures)?;
+    widen(config.pin_mut(), &order.compatible);
     for (index, shapes) in (0..).zip(&order.profiles) {
         add_profile(builder.pin_mut(), config.pin_mut(), index, &inputs, shapes, logger)?;
     }
@@ -72,6 +89,7 @@ pub(crate) fn build(
     }
     // SAFETY: `data` points to `size` bytes that live as long as `memory`.
     let plan = unsafe { std::slice::from_raw_parts(data, size) };
+    let layers = layers::summary(&network);
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
     partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;
@@ -85,6 +103,8 @@ pub(crate) fn build(
         inputs,
         outputs,
         cache,
+        refit,
+        layers,
         warnings,
         parse_ms,
         build_ms,
@@ -103,6 +123,17 @@ fn enter(folder: &OwnedFd) -> Result<(), Failure> {
     rustix::process::fchdir(folder).map_err(|error| because("a folder cannot be entered", &error))
 }
 
+/// The GPU of this machine is what the plan is for: the caller was told so, and named no architecture.
+#[cfg(feature = "enterprise")]
+fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture]) -> Result<(), Failure> {
+    config.as_mut().clearFlag(BuilderFlag::kTF32.into());
+    match architectures {
+        [] => Ok(()),
+        _ => Err(failed("TensorRT builds for the GPU of this machine and takes no other architecture", Vec::new())),
+    }
+}
+
+#[cfg(not(feature = "enterprise"))]
 fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture]) -> Result<(), Failure> {
     // On by default; fp32 products would be rounded to 10 bits of mantissa.
     config.as_mut().clearFlag(BuilderFlag::kTF32.into());
@@ -125,6 +156,21 @@ fn configure(mut config: Pin<&mut IBuilderConfig>, architectures: &[Architecture
         }
     }
     Ok(())
+}
+
+/// Makes the plan one for more than this GPU and this version.
+fn widen(mut config: Pin<&mut IBuilderConfig>, compatible: &[Compatible]) {
+    for compatible in compatible {
+        let level = match compatible {
+            Compatible::AmperePlus => HardwareCompatibilityLevel::kAMPERE_PLUS,
+            Compatible::SameComputeCapability => HardwareCompatibilityLevel::kSAME_COMPUTE_CAPABILITY,
+            Compatible::Version => {
+                config.as_mut().setFlag(BuilderFlag::kVERSION_COMPATIBLE.into());
+                continue;
+            }
+        };
+        config.as_mut().setHardwareCompatibilityLevel(level.into());
+    }
 }
 
 /// Gives every input its shapes in the profile of this number; the profile belongs to the builder.

@@ -8,7 +8,7 @@ use std::time::Instant;
 use cxx::UniquePtr;
 use plansmith_engine::protocol::{Failure, LoadTimes, OpenOrder, PlanOrder, Ready, SharedTensor, StepOrder};
 use plansmith_engine::{
-    CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord, device_buffers, fits_host, refusal, static_slots,
+    CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord, Weights, device_buffers, fits_host, refusal, static_slots,
 };
 use trtx_sys::Dims64;
 use trtx_sys::nvinfer1::{ICudaEngine, IExecutionContext, IRuntime};
@@ -21,6 +21,7 @@ use crate::libraries::{Libraries, owned};
 use crate::log::Logger;
 use crate::network::dims;
 use crate::parse::c_string;
+use crate::refill;
 use crate::serve::Client;
 
 /// Inputs of a step that come from the host, int64, in the order in which they lie in the memory file.
@@ -90,7 +91,15 @@ impl<'a> Executor<'a> {
             checked.extend(fits.map_err(unfit)?.into_iter().map(|line| format!("{name}: {line}")));
             let engine = deserialise(&mut runtime, logger, plan, &gpu, &mut times)?;
             checked.push(format!("{name}: TensorRT reads its magic, size and section table"));
-            if let (Some(engine), Ok(gpu)) = (engine, &gpu) {
+            if let Some(line) = refill::check(plan)? {
+                checked.push(format!("{name}: {line}"));
+            }
+            if let (Some(mut engine), Ok(gpu)) = (engine, &gpu) {
+                match plan.manifest.weights {
+                    Weights::Embedded => {}
+                    Weights::Stripped => refill::refill(libraries, logger, &mut engine, plan)?,
+                    Weights::Streaming => stream_weights(&mut engine, logger)?,
+                }
                 let file = order.kernels.as_deref().map(|folder| kernels::file(folder, &plan.manifest, gpu));
                 let start = Instant::now();
                 plans.push(Plan::new(engine, file, logger, &plan.manifest)?);
@@ -113,7 +122,7 @@ impl<'a> Executor<'a> {
         let PlanManifest { inputs, outputs, cache, .. } = manifest;
         let on_host =
             |name: &&str| wanted.iter().filter(|buffer| buffer.names.iter().any(|known| known == name)).map(|buffer| buffer.bytes).sum();
-        let tokens: u64 = TOKENS.iter().map(|name| on_host(&name)).sum();
+        let tokens: u64 = TOKENS.iter().map(&on_host).sum();
         let staging = Pinned::new(usize::try_from(tokens.max(on_host(&"logits"))).unwrap_or(usize::MAX))?;
         times.buffers_us = microseconds(start);
         let signatures: Vec<_> = inputs.iter().map(TensorRecord::signature).collect();
@@ -392,4 +401,13 @@ fn deserialise(
             Err(Failure::Unfit { plan: plan.path.clone(), reason: format!("TensorRT refuses it: {reason}"), log })
         }
     }
+}
+
+/// Has TensorRT keep as much of the weights on the GPU as fits, and stream the rest.
+fn stream_weights(engine: &mut UniquePtr<ICudaEngine>, logger: &Logger) -> Result<(), Failure> {
+    let budget = engine.getWeightStreamingAutomaticBudget();
+    if engine.pin_mut().setWeightStreamingBudgetV2(budget) {
+        return Ok(());
+    }
+    Err(failed(format!("TensorRT does not stream weights within {budget} bytes"), logger.take(Severity::Warning)))
 }

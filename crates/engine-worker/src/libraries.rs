@@ -6,9 +6,10 @@ use std::path::{Path, PathBuf};
 
 use libloading::{Library, Symbol};
 use plansmith_engine::protocol::Failure;
-use plansmith_engine::{FileRecord, LibraryRecord, PlanVersion, WorkerPaths};
+use plansmith_engine::{FileRecord, LibraryRecord, PlanVersion};
 use trtx_sys::{nvinfer1, nvonnxparser};
 
+use crate::FLAVOR;
 use crate::failure::{because, failed};
 use crate::log::Logger;
 
@@ -26,7 +27,7 @@ impl Libraries {
     /// Loads the core library, then the parser, which needs it.
     pub(crate) fn load(folder: OwnedFd) -> Result<Self, Failure> {
         let place = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
-        let [core_path, parser_path] = WorkerPaths::LIBRARIES.map(|name| place.join(name));
+        let [core_path, parser_path] = FLAVOR.libraries().map(|name| place.join(name));
         let core = open(&core_path)?;
         let version = version(&core)?;
         let parser = open(&parser_path)?;
@@ -43,6 +44,20 @@ impl Libraries {
     /// A runtime. The logger must outlive it.
     pub(crate) fn runtime(&self, logger: &Logger) -> Result<cxx::UniquePtr<nvinfer1::IRuntime>, Failure> {
         self.make(logger, "createInferRuntime_INTERNAL")
+    }
+
+    /// What puts weights into `engine`, which must outlive it, as must the logger.
+    pub(crate) fn refitter(
+        &self,
+        logger: &Logger,
+        engine: &mut cxx::UniquePtr<nvinfer1::ICudaEngine>,
+    ) -> Result<cxx::UniquePtr<nvinfer1::IRefitter>, Failure> {
+        type Make = unsafe extern "C" fn(*mut c_void, *mut c_void, u32) -> *mut nvinfer1::IRefitter;
+        let name = "createInferRefitter_INTERNAL";
+        // SAFETY: the factory function has this signature in NvInferRuntime.h of the version that was compared; `engine` is alive.
+        let made =
+            unsafe { symbol::<Make>(&self.core, name)?(engine.as_mut_ptr().cast(), logger.pointer(), trtx_sys::get_tensorrt_version()) };
+        owned(made).ok_or_else(|| failed(format!("{name} gave nothing"), logger.take(plansmith_engine::Severity::Error)))
     }
 
     fn make<T: cxx::memory::UniquePtrTarget>(&self, logger: &Logger, name: &str) -> Result<cxx::UniquePtr<T>, Failure> {
@@ -102,11 +117,12 @@ fn version(core: &Library) -> Result<PlanVersion, Failure> {
     if library != headers {
         let text = |version| parts(version).map(|part| part.to_string()).join(".");
         let (found, wanted) = (text(library), text(headers));
-        let message = format!("TensorRT-RTX {found} was found; this worker was compiled for {wanted}: install that version");
+        let message = format!("{} {found} was found; this worker was compiled for {wanted}: install that version", FLAVOR.title());
         return Err(failed(message, Vec::new()));
     }
     let [major, minor, patch] = parts(library);
-    let byte =
-        |part: u32| u8::try_from(part).map_err(|_| failed(format!("TensorRT-RTX says its version is {library} build {build}"), Vec::new()));
+    let byte = |part: u32| {
+        u8::try_from(part).map_err(|_| failed(format!("{} says its version is {library} build {build}", FLAVOR.title()), Vec::new()))
+    };
     Ok(PlanVersion { parts: [byte(major)?, byte(minor)?, byte(patch)?, byte(u32::try_from(build).unwrap_or(u32::MAX))?] })
 }

@@ -1,6 +1,6 @@
 //! What the parser made of a graph.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use plansmith_engine::protocol::Failure;
 use plansmith_engine::{CachePair, TensorRecord};
@@ -31,8 +31,12 @@ fn record(tensor: *const ITensor) -> Result<TensorRecord, Failure> {
 }
 
 fn name(tensor: &ITensor) -> String {
-    let name = tensor.getName();
-    // SAFETY: TensorRT gives null or a C string that lives as long as the tensor.
+    text(tensor.getName())
+}
+
+/// The name of a tensor or layer.
+pub(crate) fn text(name: *const c_char) -> String {
+    // SAFETY: TensorRT gives null or a C string that lives as long as what it names.
     if name.is_null() { String::new() } else { unsafe { CStr::from_ptr(name) }.to_string_lossy().into_owned() }
 }
 
@@ -41,7 +45,8 @@ pub(crate) fn dims(dims: &Dims64) -> Option<Vec<i64>> {
     dims.d.get(..usize::try_from(dims.nbDims).ok()?).map(<[i64]>::to_vec)
 }
 
-fn dtype(dtype: DataType, name: &str) -> Result<DType, Failure> {
+/// TensorRT's element types by ours.
+pub(crate) fn dtype(dtype: DataType, name: &str) -> Result<DType, Failure> {
     Ok(match dtype {
         DataType::kFLOAT => DType::F32,
         DataType::kHALF => DType::F16,

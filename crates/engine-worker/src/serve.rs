@@ -10,6 +10,7 @@ use std::sync::{Arc, Barrier, Mutex, PoisonError};
 use plansmith_engine::protocol::{self, Event, Failure, Greeting, Reply, Request};
 use plansmith_engine::{Flavor, RandomisedAddresses};
 
+use crate::FLAVOR;
 use crate::build::build;
 use crate::cuda;
 use crate::execute::{Executor, Opening};
@@ -96,9 +97,9 @@ fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) 
     let Request::Hello { protocol, flavor } = next(stream) else {
         return Err(failed("the first request is not a greeting", Vec::new()));
     };
-    if (protocol, flavor) != (protocol::VERSION, Flavor::Rtx) {
+    if (protocol, flavor) != (protocol::VERSION, FLAVOR) {
         let ours = protocol::VERSION;
-        return Err(failed(format!("protocol {protocol} for {flavor} was asked for; this worker speaks {ours} for rtx"), Vec::new()));
+        return Err(failed(format!("protocol {protocol} for {flavor} was asked for; this worker speaks {ours} for {FLAVOR}"), Vec::new()));
     }
     let libraries = Libraries::load(descriptor(stream)?)?;
     let gpu = cuda::gpu(0);
@@ -129,7 +130,13 @@ fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) 
             (Request::Build(order), _) => {
                 built = true;
                 let (model, plan) = (descriptor(stream)?, descriptor(stream)?);
-                build(&libraries, &logger, client, &order, &model, &plan).map(Reply::Built)
+                match (FLAVOR, &gpu) {
+                    (Flavor::Enterprise, Err(why)) => {
+                        let message = format!("TensorRT builds only on the GPU that a plan is for, and none can be used here: {why}");
+                        Err(failed(message, Vec::new()))
+                    }
+                    _ => build(&libraries, &logger, client, &order, &model, &plan).map(Reply::Built),
+                }
             }
             (Request::Step(order), Some(executor)) => executor.step(order).map(|logits| Reply::Tensors(vec![logits])),
             (Request::Reset { batch }, Some(executor)) => executor.reset(batch).map(|()| Reply::Done),

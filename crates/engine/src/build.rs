@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::architecture::check_all_different;
-use crate::{Architecture, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, check_profile_names};
+use crate::{Architecture, Compatible, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, Weights, check_profile_names};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +21,10 @@ pub struct BuildRequest {
     pub architectures: Vec<Architecture>,
     /// The checkpoint behind the graph, for the manifest.
     pub source: Option<SourceRecord>,
+    /// Where its weights go.
+    pub weights: Weights,
+    /// What else it is to be used with; for the enterprise flavour.
+    pub compatible: Vec<Compatible>,
     /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
@@ -35,14 +39,17 @@ impl BuildRequest {
             profiles_as: ProfilesAs::PlanEach,
             architectures,
             source: None,
+            weights: Weights::Embedded,
+            compatible: Vec::new(),
             prove_reproducible: false,
         }
     }
 
-    /// Refuses no architecture or profile, or one named twice.
+    /// Refuses no profile, and architectures or profiles that are named twice.
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_profile_names(&self.profiles)?;
-        check_all_different(&self.architectures)
+        // The enterprise flavour builds for the GPU that it runs on: none is named.
+        if self.architectures.is_empty() { Ok(()) } else { check_all_different(&self.architectures) }
     }
 }
 

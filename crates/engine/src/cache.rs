@@ -11,8 +11,8 @@ use plansmith_files::{Digest, Hasher, TempFolder, copy_file};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    BuildReport, BuildRequest, CostRecord, Error, FileRecord, Flavor, PlanManifest, Prepared, Reproducibility, WorkerPaths, check_plan,
-    manifest_path,
+    BuildReport, BuildRequest, CostRecord, Error, FileRecord, Flavor, PlanManifest, Prepared, Reproducibility, Weights, WorkerPaths,
+    check_plan, manifest_path,
 };
 
 /// Changes with the layout of entries and with what is in a key.
@@ -54,7 +54,7 @@ impl Tools {
     /// # Errors
     /// [`Error::File`].
     pub(crate) fn of(paths: &WorkerPaths) -> Result<Self, Error> {
-        let [core, parser] = WorkerPaths::LIBRARIES.map(|name| FileRecord::of(&paths.libraries.join(name)));
+        let [core, parser] = paths.flavor.libraries().map(|name| FileRecord::of(&paths.libraries.join(name)));
         Ok(Self { flavor: paths.flavor, files: [core?, parser?, FileRecord::of(&paths.worker)?] })
     }
 }
@@ -108,7 +108,8 @@ impl PlanCache {
     /// The plan cannot be written where it is to be.
     pub(crate) fn take(&self, key: Digest, request: &BuildRequest, prepared: &Prepared) -> Result<Option<BuildReport>, Error> {
         let entry = self.entry(key);
-        if !plansmith_files::is_dir(&entry) {
+        // A plan without its weights is nothing by itself.
+        if prepared.order.weights == Weights::Stripped || !plansmith_files::is_dir(&entry) {
             return Ok(None);
         }
         let Some((manifest, effort)) = whole(&entry, prepared) else {
@@ -149,6 +150,9 @@ impl PlanCache {
     /// # Errors
     /// [`Error::File`]: the folder cannot be written to.
     pub(crate) fn keep(&self, key: Digest, report: &BuildReport) -> Result<(), Error> {
+        if report.manifest.weights == Weights::Stripped {
+            return Ok(());
+        }
         let entry = self.entry(key);
         if let Some(folder) = entry.parent() {
             plansmith_files::create_dir_all(folder)?;

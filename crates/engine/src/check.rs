@@ -21,7 +21,7 @@ pub fn manifest_path(plan: &Path) -> PathBuf {
 /// Compares size, header and hash of a plan with its manifest, and the manifest with itself.
 ///
 /// # Errors
-/// [`Error::PlanMismatch`] with the first thing that differs and both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
+/// [`Error::Data`]: the data file of a stripped plan is missing or another one. [`Error::PlanMismatch`] with the first thing that differs and both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
 pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
     let manifest = PlanManifest::read(manifest)?;
     let differs = |what, found: String, expected: String| {
@@ -40,11 +40,19 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
         differs("header", format!("{header:?}"), format!("{:?}", manifest.plan.header))?;
     }
     differs("SHA-256", FileRecord::of(plan)?.sha256.to_string(), manifest.plan.sha256.to_string())?;
-    let checked = vec![
+    let mut checked = vec![
         format!("structure: {bytes} bytes, as the header and the manifest say"),
         format!("header: {} {} for {}", header.flavor, header.version, list(&header)),
         format!("SHA-256: {}", manifest.plan.sha256),
     ];
+    for (path, record) in manifest.data_files(plan)? {
+        let found = plansmith_files::sha256_file(&path)?;
+        if found != record.sha256 {
+            let reason = format!("has the SHA-256 {found} at {}; the plan was built from one of {}", path.display(), record.sha256);
+            return Err(Error::Data { plan: plan.to_owned(), file: record.name.clone(), reason });
+        }
+        checked.push(format!("weights: {} of {} bytes, SHA-256 {found}", path.display(), record.bytes));
+    }
     Ok(PlanCheck { manifest, checked })
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Flavor, Unsupported};
+use crate::refusal::{Refusal, advice, grouped};
+use crate::{Architecture, Unsupported};
 
 /// What TensorRT's parser says about one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -53,6 +54,20 @@ fn listed<T: fmt::Display>(lines: &[T]) -> String {
     lines.iter().map(|line| format!("\n  {line}")).collect()
 }
 
+/// TensorRT's compiler dumps its graphs into a line.
+fn shortened(log: &[String]) -> Vec<String> {
+    const LONGEST: usize = 400;
+    let shorten = |line: &String| match line.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{} … ({} more bytes)", &line[..end], line.len() - end),
+        None => line.clone(),
+    };
+    log.iter().map(shorten).collect()
+}
+
+fn made_by(producer: &Option<String>) -> String {
+    producer.as_ref().map_or_else(String::new, |producer| format!(" (made by {})", producer.escape_debug()))
+}
+
 fn named(architectures: &[Architecture]) -> String {
     architectures.iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join(", ")
 }
@@ -96,15 +111,23 @@ pub enum Error {
     /// No architecture was named, or one twice.
     #[error("architectures `{0}`: name each architecture once, and at least one")]
     Architectures(String),
+    /// The enterprise flavour was given architectures.
+    #[error("the enterprise flavour of TensorRT builds for the GPU of the machine that it runs on, and for no other")]
+    ArchitecturesOfEnterprise,
+    /// A kind of compatibility that is none, or that cannot be had.
+    #[error("a plan cannot be made compatible in the way `{names}`: {reason}")]
+    Compatible {
+        /// As given.
+        names: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// Element types that an architecture does not take.
     #[error("this graph cannot run on every architecture that was named:{}", listed(.0))]
     Unsupported(Vec<Unsupported>),
     /// A name that is no flavour.
     #[error("unknown TensorRT flavour `{0}`: it is `rtx` or `enterprise`")]
     UnknownFlavor(String),
-    /// A flavour without a worker.
-    #[error("the {0} flavour of TensorRT has no worker yet")]
-    FlavorUnavailable(Flavor),
     /// An ONNX file that is not fit to be built.
     #[error("cannot build `{}`: {reason}", path.display())]
     Model {
@@ -112,6 +135,25 @@ pub enum Error {
         path: PathBuf,
         /// What is wrong.
         reason: String,
+    },
+    /// A graph with nodes that TensorRT does not take.
+    #[error("TensorRT cannot take `{}`{}: {} of its nodes{}", path.display(), made_by(.producer), nodes.len(), listed(&grouped(.nodes)))]
+    Refused {
+        /// The ONNX file.
+        path: PathBuf,
+        /// Who made it, as it says itself.
+        producer: Option<String>,
+        /// All of them, in the graph's order.
+        nodes: Vec<Refusal>,
+    },
+    /// A graph with inputs that nothing reads.
+    #[error("TensorRT drops inputs of `{}` that no node reads, so the plan would take other inputs than the graph (Unused Input: {})",
+        path.display(), inputs.join(", "))]
+    Unread {
+        /// The ONNX file.
+        path: PathBuf,
+        /// Their names.
+        inputs: Vec<String>,
     },
     /// The ONNX decoder's error.
     #[error("cannot read `{}` as ONNX", path.display())]
@@ -179,12 +221,43 @@ pub enum Error {
         /// The last lines it printed.
         output: Vec<String>,
     },
+    /// A name that says nothing about weights.
+    #[error("unknown kind of weights `{0}`: it is `embedded`, `streaming` or `stripped`")]
+    UnknownWeights(String),
+    /// A weight that cannot be taken out of a plan.
+    #[error("weights cannot be left out of a plan of `{}`: `{weight}`: {reason}", path.display())]
+    Refit {
+        /// The ONNX file.
+        path: PathBuf,
+        /// TensorRT's name of the weight.
+        weight: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A data file that a stripped plan needs.
+    #[error("the weights of plan `{}` are in `{file}`, which {reason}", plan.display())]
+    Data {
+        /// The plan.
+        plan: PathBuf,
+        /// Bare name of the data file.
+        file: String,
+        /// What is wrong.
+        reason: String,
+    },
     /// The worker took too long.
     #[error("the TensorRT worker was stopped while {doing}: it took longer than {} s", limit.as_secs_f64())]
     TimedOut {
         /// What it was asked to do.
         doing: String,
         /// The longest time that was allowed.
+        limit: Duration,
+    },
+    /// The worker did nothing any more.
+    #[error("the TensorRT worker was stopped while {doing}: it did nothing for {} s", limit.as_secs_f64())]
+    Idle {
+        /// What it was asked to do.
+        doing: String,
+        /// How long it was waited for.
         limit: Duration,
     },
     /// Somebody stopped the work.
@@ -215,7 +288,7 @@ pub enum Error {
         log: Vec<String>,
     },
     /// The worker refuses or fails; it says why.
-    #[error("{message}{}", listed(.log))]
+    #[error("{message}{}", listed(&shortened(.log)))]
     Worker {
         /// What failed.
         message: String,
@@ -238,7 +311,7 @@ impl Error {
                 "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",
                 builds_for()
             )),
-            Self::FlavorUnavailable(_) => Some("use `--flavor rtx`".to_owned()),
+            Self::ArchitecturesOfEnterprise => Some("say `--arch native`, on a machine with the GPU that the plan is for".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
@@ -246,13 +319,31 @@ impl Error {
                 Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned())
             }
             Self::Unsupported(reasons) => Some(leaving_out(reasons)),
+            Self::Idle { .. } => Some("TensorRT waits for itself where memory ran out: build fewer plans at once (`--jobs 1`)".to_owned()),
             Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }
+            Self::WorkerDied { doing, status, .. } if doing.starts_with("building") && status.contains("signal") => Some(
+                "TensorRT died of this graph; `plansmith export CHECKPOINT -o DIR --dialect tensorrt` writes a form that it is known to take"
+                    .to_owned(),
+            ),
             Self::Worker { log, .. } if log.iter().any(|line| line.contains("SM75")) => {
                 Some("sm75 multiplies fp16 only: export with `--compute fp16`, or leave sm75 out".to_owned())
             }
+            Self::Refit { .. } => Some("build with `--weights embedded`".to_owned()),
+            Self::Data { .. } => Some("put the very file that the plan was built from beside the plan, or build the plan again".to_owned()),
+            Self::Refused { nodes, .. } => advice(nodes),
+            Self::Unread { .. } => Some(
+                "`plansmith export CHECKPOINT -o DIR --dialect tensorrt` reads every input that carries meaning; in a graph of your own, \
+                 remove the input or use it"
+                    .to_owned(),
+            ),
+            Self::Worker { log, .. } if log.iter().any(|line| line.contains("Myelin")) => Some(
+                "TensorRT's compiler stops at a form of this graph; `plansmith export CHECKPOINT -o DIR --dialect tensorrt` writes one that it \
+                 is known to take, and `--opset 21` attention without the Attention operator"
+                    .to_owned(),
+            ),
             Self::Parse { .. } => Some("export with `--dialect tensorrt`, the form that TensorRT's parser takes".to_owned()),
             _ => None,
         }

@@ -151,7 +151,7 @@ impl Farm {
         told: &mut dyn FnMut(FarmEvent<'_>),
     ) -> Result<(), (usize, Error)> {
         let stop = Cancel::default();
-        let limits = Limits { timeout: self.timeout, cancels: vec![self.cancel.clone(), stop.clone()] };
+        let limits = Limits { timeout: self.timeout, cancels: vec![self.cancel.clone(), stop.clone()], ..Limits::default() };
         let mut failed: Option<(usize, Error)> = None;
         thread::scope(|scope| {
             let (sender, receiver) = mpsc::channel();

@@ -26,19 +26,51 @@ impl Flavor {
         }
     }
 
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Rtx, Self::Enterprise];
+
     /// Whether the machine that builds a plan has no part in its bytes: no GPU is asked.
     pub fn builds_anywhere(self) -> bool {
         self == Self::Rtx
     }
 
-    /// Refuses a flavour whose worker does not exist.
-    ///
-    /// # Errors
-    /// [`Error::FlavorUnavailable`] for `enterprise`.
-    pub fn require_worker(self) -> Result<(), Error> {
+    /// As NVIDIA calls it.
+    pub fn title(self) -> &'static str {
         match self {
-            Self::Rtx => Ok(()),
-            Self::Enterprise => Err(Error::FlavorUnavailable(self)),
+            Self::Rtx => "TensorRT-RTX",
+            Self::Enterprise => "TensorRT",
+        }
+    }
+
+    /// File names of its libraries: core and parser.
+    pub fn libraries(self) -> [&'static str; 2] {
+        match self {
+            Self::Rtx => ["libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1"],
+            Self::Enterprise => ["libnvinfer.so.11", "libnvonnxparser.so.11"],
+        }
+    }
+
+    /// File name of its worker.
+    pub fn worker_name(self) -> &'static str {
+        match self {
+            Self::Rtx => "plansmith-worker-rtx",
+            Self::Enterprise => "plansmith-worker-enterprise",
+        }
+    }
+
+    /// Environment variables that name its worker and the folder of its libraries.
+    pub(crate) fn variables(self) -> [&'static str; 2] {
+        match self {
+            Self::Rtx => ["PLANSMITH_WORKER_RTX", "PLANSMITH_TENSORRT_RTX_DIR"],
+            Self::Enterprise => ["PLANSMITH_WORKER_ENTERPRISE", "PLANSMITH_TENSORRT_DIR"],
+        }
+    }
+
+    /// The package on PyPI that brings its libraries, the Python package that they are in, and what their folder in the cache begins with.
+    pub(crate) fn packages(self) -> [&'static str; 3] {
+        match self {
+            Self::Rtx => ["tensorrt-rtx-cu12-libs", "tensorrt_rtx_libs", "tensorrt-rtx-"],
+            Self::Enterprise => ["tensorrt-cu13-libs", "tensorrt_libs", "tensorrt-enterprise-"],
         }
     }
 }

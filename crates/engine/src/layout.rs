@@ -7,6 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Architecture, Error, Profile, Span};
 
+/// The GPU of the machine that builds, which is what the enterprise flavour builds for.
+pub const NATIVE: &str = "native";
+
 /// How several profiles become plans.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -86,7 +89,10 @@ pub fn spread(
     profiles_as: ProfilesAs,
 ) -> Result<Vec<PlanParts>, Error> {
     crate::check_profile_names(profiles)?;
-    crate::architecture::check_all_different(architectures)?;
+    // No architecture in one plan: that of the GPU which builds it, for the enterprise flavour.
+    if !(architectures.is_empty() && architectures_as == ArchitecturesAs::OnePlan) {
+        crate::architecture::check_all_different(architectures)?;
+    }
     let groups = profiles_as.groups(profiles)?;
     let targets: Vec<Vec<Architecture>> = match architectures_as {
         ArchitecturesAs::PlanEach => architectures.iter().map(|&architecture| vec![architecture]).collect(),
@@ -100,8 +106,11 @@ pub fn spread(
 }
 
 impl PlanParts {
-    /// `sm86`, or `sm86+sm89`: the name of its folder.
+    /// `sm86`, or `sm86+sm89`, or `native` where none is named: the name of its folder.
     pub fn target(&self) -> String {
+        if self.architectures.is_empty() {
+            return NATIVE.to_owned();
+        }
         self.architectures.iter().map(|architecture| architecture.name()).collect::<Vec<_>>().join("+")
     }
 

@@ -6,7 +6,9 @@ use plansmith_files::Digest;
 use plansmith_tensor::{DType, TensorSignature};
 use serde::{Deserialize, Serialize};
 
-use crate::{Architecture, Error, Flavor, PlanHeader, PlanVersion, Profile, ProfilesAs, TensorShapes};
+use crate::{
+    Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, ProfilesAs, RefitRecord, TensorShapes, Weights,
+};
 
 /// A file by name, size and digest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -266,6 +268,21 @@ pub struct PlanManifest {
     pub outputs: Vec<TensorRecord>,
     /// Cache inputs with the outputs that replace them.
     pub cache: Vec<CachePair>,
+    /// What else it may be used with.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub compatible: Vec<Compatible>,
+    /// Where the weights are.
+    #[serde(default, skip_serializing_if = "Weights::is_embedded")]
+    pub weights: Weights,
+    /// The weights that a stripped plan lacks, sorted by name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub refit: Vec<RefitRecord>,
+    /// The way from the plan's folder to that of the graph's data when the plan was built; for stripped plans.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data_folder: Option<String>,
+    /// What the network is made of.
+    #[serde(default, skip_serializing_if = "LayerSummary::is_empty")]
+    pub layers: LayerSummary,
     /// The graph.
     pub onnx: OnnxRecord,
     /// The checkpoint, where the caller named one.
@@ -316,15 +333,15 @@ impl PlanManifest {
 }
 
 /// Serialises a dtype by its safetensors name.
-mod dtype_name {
+pub(crate) mod dtype_name {
     use plansmith_tensor::DType;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(dtype: &DType, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(dtype.name())
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DType, D::Error> {
         String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
     }
 }

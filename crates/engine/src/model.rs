@@ -3,13 +3,15 @@
 //! TensorRT's parser takes an empty or random file for a network without outputs, and does not always say that external data is
 //! missing or short. So this looks first.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_onnx::proto::{NodeProto, TensorProto};
-use plansmith_onnx::{ExternalData, Links};
+use plansmith_onnx::proto::TensorProto;
+use plansmith_onnx::{ExternalData, Links, ModelProto};
 use plansmith_tensor::Signature;
 
-use crate::{Error, FileRecord, GraphTypes, ModelLengths, OnnxRecord};
+use crate::refusal::{made_by, refusals, unread_inputs};
+use crate::{Error, FileRecord, GraphTypes, ModelLengths, OnnxRecord, Place};
 
 /// An ONNX file that is fit to be given to a parser.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,6 +20,8 @@ pub struct ModelFacts {
     pub path: PathBuf,
     /// Inputs and outputs.
     pub signature: Signature,
+    /// Where the initialisers are that lie in data files or are small, by name.
+    pub places: BTreeMap<String, Place>,
     /// Names of the files with its external data, beside it.
     pub data: Vec<String>,
     /// How long a sequence it is made for.
@@ -31,8 +35,8 @@ pub struct ModelFacts {
 /// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
 ///
 /// # Errors
-/// [`Error::Model`]: the file is empty, has no output, uses what TensorRT drops in silence, or is refused by [`plansmith_onnx::validate`] or
-/// [`plansmith_onnx::data_files`].
+/// [`Error::Model`]: the file is empty, has no output, or is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::data_files`].
+/// [`Error::Refused`]: nodes that TensorRT does not take. [`Error::Unread`]: inputs that it would drop.
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let path = plansmith_files::canonicalize(path)?;
@@ -50,9 +54,13 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     if signature.outputs.is_empty() {
         return Err(refuse("the graph has no outputs".to_owned()));
     }
-    if let Some(node) = model.graph.iter().flat_map(|graph| &graph.node).find(|node| drops_lengths(node)) {
-        let name = node.name();
-        return Err(refuse(format!("node `{name}` (Attention) has nonpad_kv_seqlen, which TensorRT drops in silence; use a mask")));
+    let nodes = refusals(&model);
+    if !nodes.is_empty() {
+        return Err(Error::Refused { path, producer: made_by(&model), nodes });
+    }
+    let inputs = unread_inputs(&model);
+    if !inputs.is_empty() {
+        return Err(Error::Unread { path, inputs });
     }
     let folder = path.parent().unwrap_or(Path::new("/"));
     let files = plansmith_onnx::validate(&model).and_then(|()| plansmith_onnx::data_files(&model, folder, Links::BesideTheModel(&path)));
@@ -62,7 +70,7 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     })?;
     let (lengths, types) = (ModelLengths::of(&model), GraphTypes::of(&model));
     let weight_bytes = model.graph.iter().flat_map(|graph| &graph.initializer).filter_map(bytes_of).sum();
-    Ok(ModelFacts { signature, data: files.into_keys().collect(), path, lengths, weight_bytes, types })
+    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path, lengths, weight_bytes, types })
 }
 
 /// Bytes of a tensor's data; `None` where they are neither in a file nor given raw, and the type is one of those that we do not know.
@@ -77,12 +85,29 @@ fn bytes_of(tensor: &TensorProto) -> Option<u64> {
     plansmith_onnx::dtype(tensor.data_type())?.tensor_bytes(&shape)
 }
 
-/// Input 6 of Attention since opset 24.
-fn drops_lengths(node: &NodeProto) -> bool {
-    node.op_type() == "Attention" && node.domain().is_empty() && node.input.get(6).is_some_and(|input| !input.is_empty())
+/// Initialisers whose bytes are where somebody else can read them.
+fn places(model: &ModelProto) -> BTreeMap<String, Place> {
+    let place = |tensor: &TensorProto| match ExternalData::of(tensor) {
+        Ok(Some(ExternalData { location, offset, length: Some(bytes) })) => Some(Place::File { file: location, offset, bytes }),
+        Ok(Some(ExternalData { location, offset, length: None })) => {
+            let shape: Option<Vec<u64>> = tensor.dims.iter().map(|&dim| u64::try_from(dim).ok()).collect();
+            let bytes = plansmith_onnx::dtype(tensor.data_type())?.tensor_bytes(&shape?)?;
+            Some(Place::File { file: location, offset, bytes })
+        }
+        Ok(None) => Place::inline(tensor.raw_data()),
+        Err(_) => None,
+    };
+    let initialisers = model.graph.iter().flat_map(|graph| &graph.initializer);
+    initialisers.filter_map(|tensor| Some((tensor.name().to_owned(), place(tensor)?))).collect()
 }
 
 impl ModelFacts {
+    /// Names of the initialisers that lie in data files.
+    pub(crate) fn external(&self) -> Vec<String> {
+        let external = self.places.iter().filter(|(_, place)| matches!(place, Place::File { .. }));
+        external.map(|(name, _)| name.clone()).collect()
+    }
+
     /// Hashes the graph and its data.
     ///
     /// # Errors

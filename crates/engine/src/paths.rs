@@ -22,25 +22,19 @@ pub struct WorkerPaths {
     pub flavor: Flavor,
     /// The executable.
     pub worker: PathBuf,
-    /// Holds [`WorkerPaths::LIBRARIES`].
+    /// Holds [`Flavor::libraries`].
     pub libraries: PathBuf,
 }
 
 impl WorkerPaths {
-    /// File names of the libraries of the rtx flavour: core and parser.
-    pub const LIBRARIES: [&str; 2] = ["libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1"];
-    /// File name of the worker of the rtx flavour.
-    pub const WORKER: &str = "plansmith-worker-rtx";
-
-    /// Looks for both: flag; `PLANSMITH_WORKER_RTX` and `PLANSMITH_TENSORRT_RTX_DIR`; for the worker beside the running executable; the
+    /// Looks for both: flag; `PLANSMITH_WORKER_RTX` and `PLANSMITH_TENSORRT_RTX_DIR`, or `PLANSMITH_WORKER_ENTERPRISE` and
+    /// `PLANSMITH_TENSORRT_DIR`; for the worker beside the running executable; the
     /// cache folder; for the libraries `LD_LIBRARY_PATH`, then the packages of the `python3` on the path.
     ///
     /// # Errors
     /// [`Error::Missing`]: a place that was named holds nothing, or no place does; says what to install and how to point at it.
-    /// [`Error::FlavorUnavailable`].
     pub fn find(flavor: Flavor, lookup: &Lookup) -> Result<Self, Error> {
-        flavor.require_worker()?;
-        Ok(Self { flavor, worker: worker(lookup)?, libraries: libraries(lookup)? })
+        Ok(Self { flavor, worker: worker(flavor, lookup)?, libraries: libraries(flavor, lookup)? })
     }
 }
 
@@ -50,17 +44,24 @@ fn named(flag: Option<&PathBuf>, option: &str, variable: &str) -> Option<(PathBu
     flag.or_else(|| env::var_os(variable).filter(|value| !value.is_empty()).map(|value| (value.into(), format!("${variable}"))))
 }
 
-fn worker(lookup: &Lookup) -> Result<PathBuf, Error> {
-    let missing = |looked| Error::Missing {
-        what: format!("the TensorRT worker `{}`", WorkerPaths::WORKER),
-        looked,
-        hint: "`cargo xtask setup` builds it; or name one with PLANSMITH_WORKER_RTX".to_owned(),
+fn worker(flavor: Flavor, lookup: &Lookup) -> Result<PathBuf, Error> {
+    let (name, [variable, _]) = (flavor.worker_name(), flavor.variables());
+    let builds = match flavor {
+        Flavor::Rtx => "`cargo xtask setup` builds it".to_owned(),
+        Flavor::Enterprise => "`cargo build --release -p plansmith-engine-worker --no-default-features --features enterprise --target-dir \
+                               target/worker-enterprise` builds it"
+            .to_owned(),
     };
-    if let Some((path, by)) = named(lookup.worker.as_ref(), "--worker", "PLANSMITH_WORKER_RTX") {
+    let missing = |looked| Error::Missing {
+        what: format!("the TensorRT worker `{name}`"),
+        looked,
+        hint: format!("{builds}; or name one with {variable}"),
+    };
+    if let Some((path, by)) = named(lookup.worker.as_ref(), "--worker", variable) {
         return if plansmith_files::is_file(&path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
     }
-    let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join(WorkerPaths::WORKER)));
-    let cached = plansmith_files::cache_folder().map(|folder| folder.join(WorkerPaths::WORKER));
+    let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join(name)));
+    let cached = plansmith_files::cache_folder().map(|folder| folder.join(name));
     let places: Vec<_> = beside.into_iter().chain(cached).collect();
     match places.iter().find(|path| plansmith_files::is_file(path)) {
         Some(path) => Ok(path.clone()),
@@ -68,49 +69,55 @@ fn worker(lookup: &Lookup) -> Result<PathBuf, Error> {
     }
 }
 
-fn holds_libraries(folder: &Path) -> bool {
-    WorkerPaths::LIBRARIES.iter().all(|name| plansmith_files::is_file(&folder.join(name)))
+fn holds_libraries(flavor: Flavor, folder: &Path) -> bool {
+    flavor.libraries().iter().all(|name| plansmith_files::is_file(&folder.join(name)))
 }
 
-fn libraries(lookup: &Lookup) -> Result<PathBuf, Error> {
-    let missing = |looked| Error::Missing {
-        what: format!("TensorRT for RTX ({} and {})", WorkerPaths::LIBRARIES[0], WorkerPaths::LIBRARIES[1]),
-        looked,
-        hint: "`cargo xtask setup` gets it, or `pip install tensorrt-rtx-cu12-libs`; it is NVIDIA's, under the NVIDIA Software License \
-               Agreement that lies in the package. Name another folder with PLANSMITH_TENSORRT_RTX_DIR"
-            .to_owned(),
+fn libraries(flavor: Flavor, lookup: &Lookup) -> Result<PathBuf, Error> {
+    let ([core, parser], [_, variable], [package, module, prefix]) = (flavor.libraries(), flavor.variables(), flavor.packages());
+    let gets = match flavor {
+        Flavor::Rtx => "`cargo xtask setup` gets it, or ",
+        Flavor::Enterprise => "",
     };
-    if let Some((path, by)) = named(lookup.libraries.as_ref(), "--tensorrt", "PLANSMITH_TENSORRT_RTX_DIR") {
-        return if holds_libraries(&path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
+    let missing = |looked| Error::Missing {
+        what: format!("{} ({core} and {parser})", flavor.title()),
+        looked,
+        hint: format!(
+            "{gets}`pip install {package}`; it is NVIDIA's, under the NVIDIA Software License Agreement that lies in the package. Name \
+             another folder with {variable}"
+        ),
+    };
+    if let Some((path, by)) = named(lookup.libraries.as_ref(), "--tensorrt-dir", variable) {
+        return if holds_libraries(flavor, &path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
     }
     let mut looked = Vec::new();
     if let Some(cache) = plansmith_files::cache_folder() {
-        looked.push(cache.join("tensorrt-rtx-*").display().to_string());
+        looked.push(cache.join(format!("{prefix}*")).display().to_string());
         // Sorted by name: the last is the newest.
         let mut entries = plansmith_files::list(&cache).unwrap_or_default();
-        entries.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("tensorrt-rtx-")));
-        if let Some(path) = entries.into_iter().rev().find(|path| holds_libraries(path)) {
+        entries.retain(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(prefix)));
+        if let Some(path) = entries.into_iter().rev().find(|path| holds_libraries(flavor, path)) {
             return Ok(path);
         }
     }
     for folder in env::split_paths(&env::var_os("LD_LIBRARY_PATH").unwrap_or_default()).filter(|path| path.is_absolute()) {
-        if holds_libraries(&folder) {
+        if holds_libraries(flavor, &folder) {
             return Ok(folder);
         }
         looked.push(folder.display().to_string());
     }
-    match python_package() {
-        Some(folder) if holds_libraries(&folder) => return Ok(folder),
+    match python_package(module) {
+        Some(folder) if holds_libraries(flavor, &folder) => return Ok(folder),
         Some(folder) => looked.push(folder.display().to_string()),
-        None => looked.push("package `tensorrt_rtx_libs` of python3".to_owned()),
+        None => looked.push(format!("package `{module}` of python3")),
     }
     Err(missing(looked))
 }
 
-/// The folder of the Python package that `tensorrt-rtx-cu12-libs` installs; it is found, not imported.
-fn python_package() -> Option<PathBuf> {
-    let script = "import importlib.util as u; s = u.find_spec('tensorrt_rtx_libs'); print(s.submodule_search_locations[0] if s else '')";
-    let output = Command::new("python3").args(["-c", script]).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
+/// The folder of a Python package; it is found, not imported.
+fn python_package(module: &str) -> Option<PathBuf> {
+    let script = "import importlib.util as u, sys; s = u.find_spec(sys.argv[1]); print(s.submodule_search_locations[0] if s else '')";
+    let output = Command::new("python3").args(["-c", script, module]).stdin(Stdio::null()).stderr(Stdio::null()).output().ok()?;
     let path = String::from_utf8(output.stdout).ok()?;
     (output.status.success() && !path.trim().is_empty()).then(|| path.trim().into())
 }
@@ -130,19 +137,31 @@ mod tests {
         let worker = folder.path().join("worker");
         std::fs::write(&worker, "").unwrap();
         let lookup = Lookup { worker: Some(worker.clone()), ..lookup };
-        std::fs::write(folder.path().join(WorkerPaths::LIBRARIES[0]), "").unwrap();
+        std::fs::write(folder.path().join(Flavor::Rtx.libraries()[0]), "").unwrap();
         let error = WorkerPaths::find(Flavor::Rtx, &lookup).unwrap_err();
         let hint = error.hint().unwrap();
         assert!(hint.contains("tensorrt-rtx-cu12-libs") && hint.contains("NVIDIA Software License Agreement"), "{hint}");
 
-        std::fs::write(folder.path().join(WorkerPaths::LIBRARIES[1]), "").unwrap();
+        std::fs::write(folder.path().join(Flavor::Rtx.libraries()[1]), "").unwrap();
         let found = WorkerPaths::find(Flavor::Rtx, &lookup).unwrap();
         assert_eq!((found.worker, found.libraries), (worker, folder.path().to_owned()));
     }
 
     #[test]
-    fn the_enterprise_flavour_is_refused() {
-        let error = WorkerPaths::find(Flavor::Enterprise, &Lookup::default()).unwrap_err();
-        assert_eq!(error.to_string(), "the enterprise flavour of TensorRT has no worker yet");
+    fn the_flavours_are_looked_for_apart() {
+        let folder = tempfile::tempdir().unwrap();
+        let lookup = Lookup { worker: Some(folder.path().join("none")), libraries: None };
+        let error = WorkerPaths::find(Flavor::Enterprise, &lookup).unwrap_err();
+        assert!(error.to_string().starts_with("the TensorRT worker `plansmith-worker-enterprise` not found"), "{error}");
+        assert!(error.hint().unwrap().contains("--features enterprise"), "{error}");
+
+        let worker = folder.path().join("worker");
+        std::fs::write(&worker, "").unwrap();
+        for name in Flavor::Rtx.libraries() {
+            std::fs::write(folder.path().join(name), "").unwrap();
+        }
+        let lookup = Lookup { worker: Some(worker), libraries: Some(folder.path().to_owned()) };
+        let error = WorkerPaths::find(Flavor::Enterprise, &lookup).unwrap_err();
+        assert!(error.to_string().starts_with("TensorRT (libnvinfer.so.11 and libnvonnxparser.so.11) not found"), "{error}");
     }
 }

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use crate::protocol::BuildOrder;
-use crate::{BuildRequest, DeviceMemory, Error, ModelFacts, OnnxRecord, Profile, ProfileRecord, input_shapes, inspect_model, support};
+use crate::{
+    BuildRequest, DeviceMemory, Error, ModelFacts, OnnxRecord, Profile, ProfileRecord, Weights, input_shapes, inspect_model, support,
+};
 
 /// Graphs that were looked at and hashed; each is, once.
 #[derive(Debug, Default)]
@@ -47,7 +49,18 @@ impl Prepared {
             return Err(Error::Model { path: model.path.clone(), reason: "its name is not UTF-8".to_owned() });
         };
         let inputs = profiles.iter().map(|record| record.inputs.clone()).collect();
-        let order = BuildOrder { onnx: name.to_owned(), architectures: request.architectures.clone(), profiles: inputs };
+        let external = match request.weights {
+            Weights::Stripped => model.external(),
+            Weights::Embedded | Weights::Streaming => Vec::new(),
+        };
+        let order = BuildOrder {
+            onnx: name.to_owned(),
+            architectures: request.architectures.clone(),
+            profiles: inputs,
+            weights: request.weights,
+            compatible: request.compatible.clone(),
+            external,
+        };
         Ok(Self { model: model.clone(), onnx: onnx.clone(), profiles, order })
     }
 

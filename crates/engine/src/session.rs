@@ -154,7 +154,9 @@ impl PlanSession {
             if let Some(first) = orders.first() {
                 same_model(&first.manifest, plan, &check.manifest)?;
             }
-            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest });
+            let data = check.manifest.data_files(plan)?.into_iter().map(|(path, _)| plansmith_files::canonicalize(&path));
+            let data = data.collect::<Result<_, _>>()?;
+            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest, data });
         }
         let check = start.elapsed();
         let Some(first) = orders.first() else {

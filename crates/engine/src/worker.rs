@@ -16,9 +16,10 @@ use rustix::net::RecvFlags;
 use crate::limits::{Over, Watch};
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
+use crate::weights::{refit_map, relative};
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, CostRecord, Error, FileRecord, Limits, Models, PlanHeader, PlanManifest, PlanRecord,
-    Prepared, RandomisedAddresses, Reproducibility, WorkerPaths, manifest_path, partial_name,
+    Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Flavor, Limits, Models, PlanHeader,
+    PlanManifest, PlanRecord, Prepared, RandomisedAddresses, Reproducibility, Weights, WorkerPaths, manifest_path, partial_name,
 };
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
@@ -49,8 +50,8 @@ struct Process {
     output: File,
 }
 
-/// How long a worker may take to load its libraries.
-const GREETING_TIME: Duration = Duration::from_secs(60);
+/// How long a worker may take to load its libraries and hash them.
+const GREETING: Limits = Limits { timeout: Some(Duration::from_secs(300)), idle: Duration::from_secs(20), cancels: Vec::new() };
 
 impl Worker {
     /// Starts the worker and has it load its libraries.
@@ -76,13 +77,13 @@ impl Worker {
         let mut process = Process { child, stream: Some(ours), watch: Watch::default(), output };
         process.send("starting", &Request::Hello { protocol: protocol::VERSION, flavor: paths.flavor })?;
         process.send_descriptor("starting", &libraries)?;
-        process.stream()?.set_read_timeout(Some(GREETING_TIME)).map_err(system)?;
+        process.watch = GREETING.start(process.child.id());
         let greeting = match process.wait("starting", &mut |_| {}) {
             Ok(Reply::Hello(greeting)) => greeting,
             Ok(other) => return Err(unexpected(&other)),
             Err(error) => return Err(with_place(error, &format!("libraries from `{}`", paths.libraries.display()))),
         };
-        process.stream()?.set_read_timeout(None).map_err(system)?;
+        process.watch = Watch::default();
         if (greeting.protocol, greeting.flavor) != (protocol::VERSION, paths.flavor) {
             return Err(refuse(format!(
                 "speaks protocol {} for {}; this plansmith speaks {} and wants {}",
@@ -127,8 +128,14 @@ impl Worker {
         limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<BuildReport, Error> {
+        match (self.paths.flavor, request.architectures.is_empty()) {
+            (Flavor::Enterprise, false) => return Err(Error::ArchitecturesOfEnterprise),
+            (Flavor::Rtx, true) => return Err(Error::Architectures(String::new())),
+            (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
+        }
+        Compatible::check(&request.compatible, self.paths.flavor)?;
         let Prepared { model, onnx, profiles, order } = prepared;
-        self.process.watch = limits.start();
+        self.process.watch = limits.start(self.id());
         let folder = match request.output.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
@@ -139,14 +146,22 @@ impl Worker {
         let header = PlanHeader::read(&partial)?;
         let mut wanted = request.architectures.clone();
         wanted.sort_unstable();
-        if header.architectures() != wanted || header.version != self.greeting.library.version {
+        if header.flavor != self.paths.flavor || header.architectures() != wanted || header.version != self.greeting.library.version {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
             return Err(Error::Plan { path: partial, reason });
         }
+        let refit = refit_map(&model, &built.refit)?;
+        let data_folder = match request.weights {
+            Weights::Stripped => {
+                let way = relative(&plansmith_files::canonicalize(folder)?, model.path.parent().unwrap_or(Path::new("/")));
+                Some(way.to_string_lossy().into_owned())
+            }
+            Weights::Embedded | Weights::Streaming => None,
+        };
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
-            self.prove(&model.path, folder, &order, &built, progress)?
+            self.prove(&model.path, folder, &order, &built, limits, progress)?
         } else {
             Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }
         };
@@ -163,6 +178,11 @@ impl Worker {
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
+            compatible: request.compatible.clone(),
+            weights: request.weights,
+            refit,
+            data_folder,
+            layers: built.layers.clone(),
             onnx,
             source: request.source.clone(),
             host: self.greeting.gpu.clone().map_or(BuildHost::CpuAot, BuildHost::Gpu),
@@ -212,10 +232,11 @@ impl Worker {
         folder: &Path,
         order: &BuildOrder,
         first: &BuiltPlan,
+        limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
-        second.process.watch = self.process.watch.clone();
+        second.process.watch = limits.start(second.id());
         let built = second.run_build(model, folder, order, progress)?;
         plansmith_files::remove_file(&folder.join(&built.partial))?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
@@ -281,6 +302,7 @@ impl Process {
                 let doing = doing.to_owned();
                 return Err(match over {
                     Over::Late(limit) => Error::TimedOut { doing, limit },
+                    Over::Idle(limit) => Error::Idle { doing, limit },
                     Over::Cancelled => Error::Cancelled { doing },
                 });
             }

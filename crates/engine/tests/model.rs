@@ -65,5 +65,5 @@ fn what_tensorrt_drops_in_silence_is_refused() {
     attention.input.extend(["", "", "total"].map(str::to_owned));
     fs::write(&path, plansmith_onnx::encode(&model)).unwrap();
     let text = inspect_model(&path).unwrap_err().to_string();
-    assert!(text.contains("node `/layers.0/mixed` (Attention) has nonpad_kv_seqlen"), "{text}");
+    assert!(text.contains("`/layers.0/mixed` (Attention): has nonpad_kv_seqlen"), "{text}");
 }

@@ -128,7 +128,7 @@ fn an_input_that_nothing_reads_is_an_error() {
 
     let error = build(&onnx, &folder.path().join("engines/decode.plan")).unwrap_err().to_string();
     assert!(error.contains("drops inputs") && error.contains("Unused Input: position_ids"), "{error}");
-    assert!(names(&folder.path().join("engines")).is_empty());
+    assert!(!folder.path().join("engines").exists());
 }
 
 #[test]

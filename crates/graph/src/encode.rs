@@ -87,8 +87,15 @@ impl Graph {
             initializer: self.initializers.iter().map(|initializer| self.tensor_proto(initializer)).collect::<Result<_>>()?,
             input: self.inputs.iter().map(|&input| self.value_info(input)).collect::<Result<_>>()?,
             output: self.outputs.iter().map(|&output| self.value_info(output)).collect::<Result<_>>()?,
+            value_info: self.foreign_values().map(|value| self.value_info(value)).collect::<Result<_>>()?,
             ..GraphProto::default()
         })
+    }
+
+    /// What operators of others compute, whose shapes onnx cannot infer.
+    fn foreign_values(&self) -> impl Iterator<Item = Value> {
+        let foreign = self.nodes.iter().filter(|node| !node.domain.is_empty());
+        foreign.flat_map(|node| &node.outputs).copied().filter(|value| !self.outputs.contains(value))
     }
 
     fn node_proto(&self, node: &Node) -> NodeProto {

@@ -38,6 +38,6 @@ pub use encode::Metadata;
 pub use error::{Error, Result};
 pub use graph::Graph;
 pub use operand::{Operand, lowest};
-pub use ops::{AttentionOptions, RotaryOptions};
+pub use ops::{AttentionOptions, GroupQuery, RotaryOptions};
 pub use plansmith_onnx::{ExternalData, Findings, check};
 pub use value::{Data, Type, Value};

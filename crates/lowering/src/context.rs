@@ -25,6 +25,8 @@ pub(crate) enum Growth {
     Concat {
         /// Columns that are there.
         past: Dim,
+        /// Length of the cache as it comes in: as much, or more where the runtime writes into it.
+        cache: Dim,
     },
     /// Written into slots of a cache of fixed size.
     Scatter {
@@ -64,18 +66,25 @@ pub(crate) struct Context<'a> {
 
 impl<'a> Context<'a> {
     /// Declares the inputs that do not belong to a layer. `slots` are those of a static cache.
+    ///
+    /// With `shares_buffer`, the cache that comes in may be longer than what it holds: the mask alone says how many columns there are.
     pub(crate) fn new(
         g: &mut Graph,
         (form, dialect): (Form, Dialect),
         compute: DType,
         slots: Option<u64>,
+        shares_buffer: bool,
         table: &'a WeightTable,
     ) -> Result<Self, Error> {
         let (batch, sequence) = (Dim::symbol("batch_size"), Dim::symbol("sequence_length"));
-        let past = Dim::symbol("past_sequence_length");
-        let total = match slots {
-            None => g.define_dim("total_sequence_length", &past + &sequence),
-            Some(slots) => Dim::from(slots),
+        let cache = Dim::symbol("past_sequence_length");
+        let (past, total) = match (slots, shares_buffer) {
+            (None, false) => (cache.clone(), g.define_dim("total_sequence_length", &cache + &sequence)),
+            (None, true) => {
+                let total = Dim::symbol("total_sequence_length");
+                (&total - &sequence, total)
+            }
+            (Some(slots), _) => (cache.clone(), Dim::from(slots)),
         };
         let tokens = g.define_dim("tokens", &batch * &sequence);
         let per_token = [batch.clone(), sequence.clone()];
@@ -85,7 +94,7 @@ impl<'a> Context<'a> {
         // So that every graph reads the input: TensorRT drops one that nothing reads, and ALiBi needs no positions.
         g.read_sizes_off(position_ids);
         let growth = match slots {
-            None => Growth::Concat { past },
+            None => Growth::Concat { past, cache },
             Some(_) => Growth::Scatter { first: g.input("cache_position", DType::I64, std::slice::from_ref(&batch))? },
         };
         let dims = Dims { batch, sequence, total, tokens };
@@ -98,7 +107,7 @@ impl<'a> Context<'a> {
         for (index, layer) in spec.layers.iter().enumerate() {
             let (heads, head_dim) = (Dim::from(layer.attention.kv_heads), Dim::from(layer.attention.head_dim));
             let held = match &self.growth {
-                Growth::Concat { past } => past,
+                Growth::Concat { cache, .. } => cache,
                 Growth::Scatter { .. } => &self.dims.total,
             };
             let dims = [self.dims.batch.clone(), heads, held.clone(), head_dim];

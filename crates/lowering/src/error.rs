@@ -9,6 +9,9 @@ pub enum Error {
     /// Another operator set than that of a static cache.
     #[error("opset {0} has no TensorScatter, which writes into a static cache")]
     StaticOpset(u32),
+    /// Two ways of keeping the cache in one buffer.
+    #[error("a static cache and the dialect onnxruntime do not go together: ONNX Runtime's own operator keeps its buffer itself")]
+    StaticDialect,
     /// A static cache of a size that nobody asked for and few have memory for.
     #[error("a static cache for all {slots} positions of the model takes {} MB a row of the batch", bytes / 1_000_000)]
     LargeCache {
@@ -64,6 +67,7 @@ impl Error {
         match self {
             Error::Opset(_) => Some("pass --opset 23 (composite operators) or --opset 21 (primitive operators)".into()),
             Error::StaticOpset(_) => Some("leave --opset out, or pass --opset 24".into()),
+            Error::StaticDialect => Some("pass one of --kv static and --dialect onnxruntime".into()),
             Error::LargeCache { .. } => {
                 Some("pass --max-length N: tokens of the longest sequence, padding included, that will be run".into())
             }

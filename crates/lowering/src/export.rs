@@ -69,6 +69,10 @@ pub struct Exported {
     pub compute: Float,
     /// ONNX operator set.
     pub opset: u32,
+    /// Whether a runtime may write keys and values into the cache that it was given.
+    pub shares_buffer: bool,
+    /// Where the graph is not what the dialect promises, and why.
+    pub notes: Vec<String>,
     /// Slots a row of a static cache; `None` where the cache grows.
     pub slots: Option<u64>,
 }
@@ -114,6 +118,8 @@ pub fn export(
         storage: lowered.table.storage,
         compute: lowered.compute,
         opset: lowered.opset,
+        shares_buffer: lowered.shares_buffer,
+        notes: lowered.notes,
         slots: lowered.slots,
     })
 }

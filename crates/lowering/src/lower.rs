@@ -4,7 +4,7 @@ use plansmith_families::{Arrangement, Join, Residual};
 use plansmith_graph::{Graph, Metadata, Value};
 
 use crate::blocks::attention::LayerInputs;
-use crate::blocks::{alibi, attention, embedding, head, mask, mlp, norm, rope};
+use crate::blocks::{alibi, attention, embedding, group_query, head, mask, mlp, norm, rope};
 use crate::context::Context;
 use crate::{Error, Float, Form, LogitsAt, Source, Target, WeightTable};
 
@@ -21,6 +21,10 @@ pub struct Lowered {
     pub form: Form,
     /// ONNX operator set.
     pub opset: u32,
+    /// Whether a runtime may write keys and values into the cache that it was given, which may then be longer than what it holds.
+    pub shares_buffer: bool,
+    /// Where the graph is not what the dialect promises, and why.
+    pub notes: Vec<String>,
     /// Slots of a static cache; `None` where the cache grows.
     pub slots: Option<u64>,
 }
@@ -37,12 +41,14 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let slots = target.kv.slots(source, compute)?;
     let mut graph = Graph::new("decoder", opset)?;
     let g = &mut graph;
-    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), slots, &table)?;
+    let shares_buffer = group_query::takes_all(spec, target.dialect);
+    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), slots, shares_buffer, &table)?;
 
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;
     let masks = mask::by_window(g, cx, spec)?;
     let biases = alibi::all(g, cx, spec)?;
+    let groups = group_query::shared(g, cx, spec, &masks)?;
     let mut x = embedding::lookup(g, cx, &spec.embedding)?;
     let mut presents = Vec::new();
     for (index, (layer, past)) in spec.layers.iter().zip(pasts).enumerate() {
@@ -53,6 +59,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
                 mask: masks.of(attention),
                 rotation: attention.rope.map(|rope| rotations[&rope]),
                 bias: attention.alibi.as_ref().and_then(|alibi| biases.of(alibi)),
+                group: groups.as_ref().and_then(|groups| groups.of(attention)),
             };
             let normed = norm::optional(g, cx, "input_layernorm", layer.attention_join.input_norm.as_ref(), x)?;
             let attended = attention::apply(g, cx, attention, &inputs, normed)?;
@@ -79,7 +86,8 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
         g.output(&format!("present.{index}.key"), present.key)?;
         g.output(&format!("present.{index}.value"), present.value)?;
     }
-    Ok(Lowered { graph, table, compute, form, opset, slots })
+    let notes = group_query::notes(spec, target.dialect);
+    Ok(Lowered { graph, table, compute, form, opset, shares_buffer, notes, slots })
 }
 
 /// The stream after a block gave `result`; `x` is the stream that it is added to, `normed` what the block read.

@@ -55,6 +55,8 @@ impl fmt::Display for Float {
 pub enum Dialect {
     /// Standard operators that every runtime has.
     Portable,
+    /// As `Portable`, with ONNX Runtime's GroupQueryAttention in the layers that it can compute.
+    Onnxruntime,
     /// As `Portable`, in the form that TensorRT's parser accepts for this dtype and head size.
     Tensorrt,
 }
@@ -126,6 +128,9 @@ impl Target {
             compute != Float::Fp32 && spec.layers.iter().all(|layer| fits(&layer.attention))
         };
         if self.kv == Kv::Static {
+            if self.dialect == Dialect::Onnxruntime {
+                return Err(Error::StaticDialect);
+            }
             let primitive = self.dialect == Dialect::Tensorrt && !fused_on_tensorrt();
             return match self.opset {
                 None | Some(STATIC_OPSET) => Ok((if primitive { Form::Primitive } else { Form::Composite }, STATIC_OPSET)),
@@ -133,6 +138,7 @@ impl Target {
             };
         }
         match (self.opset, self.dialect) {
+            (Some(PRIMITIVE_OPSET), Dialect::Onnxruntime) => Err(Error::Opset(PRIMITIVE_OPSET)),
             (Some(PRIMITIVE_OPSET), _) => Ok((Form::Primitive, PRIMITIVE_OPSET)),
             (Some(COMPOSITE_OPSET), Dialect::Tensorrt) if !fused_on_tensorrt() => Ok((Form::Primitive, COMPOSITE_OPSET)),
             (Some(COMPOSITE_OPSET), _) => Ok((Form::Composite, COMPOSITE_OPSET)),

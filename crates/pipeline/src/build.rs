@@ -6,12 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
 use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
-use plansmith_lowering::{Kv, Source, export};
+use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
 use crate::assess::{Assessment, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
+use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
@@ -463,13 +464,14 @@ impl Run<'_> {
         write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
         self.record("verdict.json")?;
         self.record("report.html")?;
-        for companion in &self.prepared.companions {
-            let name = companion.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            copy_file(companion, &self.folder.join(&name))?;
+        let variants = variants(&self.prepared.stages.exports);
+        for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
+            write_atomic(&self.folder.join(&name), &bytes)?;
             self.record(&name)?;
         }
         self.store.close(&self.files)?;
         let mut manifest = self.manifest(&verdict);
+        check_clients(self.folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
         provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
@@ -517,6 +519,18 @@ impl Run<'_> {
     }
 }
 
+/// What clients are told of: every graph but those that are there for TensorRT alone.
+fn variants(exports: &[ExportStage]) -> Vec<Variant> {
+    let for_clients = exports.iter().filter(|stage| stage.target.dialect != Dialect::Tensorrt);
+    for_clients
+        .map(|stage| Variant {
+            file: format!("onnx/{}", stage.file),
+            cache: stage.lowered.compute,
+            shares_buffer: stage.lowered.shares_buffer,
+        })
+        .collect()
+}
+
 /// What a plan stage asks for, with its graph and its plan in `folder`.
 fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
     let sizes = prepared.audit.files.iter();
@@ -531,6 +545,8 @@ fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
         profiles_as: stage.profiles_as,
         architectures: stage.parts.architectures.clone(),
         source: Some(source),
+        weights: stage.weights,
+        compatible: Vec::new(),
         prove_reproducible: false,
     };
     Job { paths: stage.paths.clone(), request }

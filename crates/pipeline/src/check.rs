@@ -1,13 +1,15 @@
-//! Checking a bundle offline: every file against the manifest, and the manifest against itself.
+//! Checking a bundle offline: every file against the manifest, the manifest against itself, and what clients read against each other.
 
 use std::path::Path;
 
 use plansmith_attest::VerifyingKey;
+use plansmith_engine::{PlanManifest, manifest_path};
 use plansmith_files::{Digest, sha256_file};
 use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::Error;
+use crate::clients::check_clients;
 use crate::manifest::{MANIFEST_NAME, Manifest, files_below};
 use crate::provenance::{self, Signed};
 
@@ -97,8 +99,29 @@ pub(crate) fn files(folder: &Path, digest: Option<Digest>) -> Result<(Manifest, 
         }
         Ok(())
     };
+    for plan in &manifest.plans {
+        check_weights(folder, &plan.path, &manifest)?;
+    }
     // Collected in order, so that the file named is the first by path whichever was read first.
     let results: Vec<Result<(), Error>> = found.par_iter().map(check).collect();
     results.into_iter().collect::<Result<(), Error>>()?;
+    check_clients(folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
     Ok((manifest, manifest_sha256))
+}
+
+/// The data files that a stripped plan needs have to be in the bundle, and the very ones that it was built from.
+fn check_weights(bundle: &Path, plan: &str, manifest: &Manifest) -> Result<(), Error> {
+    let path = bundle.join(plan);
+    let beside = PlanManifest::read(&manifest_path(&path))?;
+    let root = plansmith_files::canonicalize(bundle)?;
+    for (data, record) in beside.data_files(&path)? {
+        let data = plansmith_files::canonicalize(&data)?;
+        let name = data.strip_prefix(&root).ok().map(|name| name.to_string_lossy().into_owned());
+        let known = name.and_then(|name| manifest.files.get(&name));
+        if known.is_none_or(|known| known.sha256 != record.sha256) {
+            let problem = format!("needs weights from {} with the SHA-256 {}, which is not in the bundle", record.name, record.sha256);
+            return Err(Error::Bundle { path, problem });
+        }
+    }
+    Ok(())
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span};
+use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span, Weights};
 use plansmith_files::Digest;
 use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target};
 use plansmith_runtime::RuntimeKind;
@@ -124,6 +124,9 @@ pub struct EngineSpec {
     /// Whether each has a plan of its own.
     #[serde(default = "plan_for_each_architecture")]
     pub architectures_as: ArchitecturesAs,
+    /// Where the weights go.
+    #[serde(default, deserialize_with = "parsed")]
+    pub weights: Weights,
     /// Shape profiles, by name.
     #[serde(deserialize_with = "unique_map")]
     pub profiles: IndexMap<String, ProfileSpec>,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plansmith_engine::ModelLengths;
+use plansmith_engine::{Flavor, ModelLengths};
 use serde_yaml::Value;
 
 use crate::Error;
@@ -59,7 +59,11 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         if engine.profiles.is_empty() {
             return Err(invalid(format!("engines[{index}].profiles"), "is empty".into(), None));
         }
-        engine.flavor.require_worker()?;
+        if engine.flavor == Flavor::Enterprise {
+            let problem = "is `enterprise`, whose plans are built on their GPU and not by a pipeline".to_owned();
+            let hint = "`plansmith engine --flavor enterprise --arch native`, on that machine".to_owned();
+            return Err(invalid(format!("engines[{index}].flavor"), problem, Some(hint)));
+        }
         for (name, profile) in &engine.profiles {
             profile.profile(name, &ModelLengths::default())?;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
-use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Worker, WorkerPaths, spread};
+use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -13,6 +13,7 @@ use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
 use crate::Error;
+use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// A graph to be written.
@@ -39,6 +40,8 @@ pub(crate) struct PlanStage {
     pub(crate) from: usize,
     pub(crate) parts: PlanParts,
     pub(crate) profiles_as: ProfilesAs,
+    /// Where the plan's weights go.
+    pub(crate) weights: Weights,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
@@ -95,6 +98,7 @@ impl Stages {
         let mut hasher = Hasher::default();
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
+        hasher.field(CLIENTS_VERSION);
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
@@ -170,6 +174,7 @@ fn plan_stages(
         hasher.field(b"engine");
         hasher.field(exports[from].key.to_string().as_bytes());
         hasher.field(format!("{parts:?}").as_bytes());
+        hasher.field(engine.weights.name().as_bytes());
         // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
         for sha256 in [library.core.sha256, library.parser.sha256, worker] {
             hasher.field(sha256.to_string().as_bytes());
@@ -179,7 +184,15 @@ fn plan_stages(
         let taken = earlier.iter().any(|plan| plan.from != from && folder_of(&plan.path) == plain);
         let place = if taken { format!("{plain}-{}", engine.from) } else { plain };
         let path = format!("{place}/{}.plan", parts.name());
-        PlanStage { from, parts, profiles_as: engine.profiles_as, path, paths: paths.clone(), key: hasher.finish() }
+        PlanStage {
+            from,
+            parts,
+            profiles_as: engine.profiles_as,
+            weights: engine.weights,
+            path,
+            paths: paths.clone(),
+            key: hasher.finish(),
+        }
     };
     Ok(plans.into_iter().map(stage).collect())
 }
@@ -276,7 +289,8 @@ const COMPANIONS: [&str; 10] = [
     "chat_template.jinja",
 ];
 
-pub(crate) fn companions(folder: &Path) -> Vec<PathBuf> {
+/// Those that are in `folder`, a checkpoint's.
+pub fn companions(folder: &Path) -> Vec<PathBuf> {
     COMPANIONS.iter().map(|name| folder.join(name)).filter(|path| plansmith_files::is_file(path)).collect()
 }
 

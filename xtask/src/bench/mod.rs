@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::places;
 use crate::process::Program;
 use crate::setup::Setup;
-use peers::Peers;
+pub(crate) use peers::Peers;
 use results::{Machine, Results};
 
 /// Measures and writes the results to `target/bench/results.json`.

@@ -29,6 +29,11 @@ impl Peers {
         Ok(Self { python: folder.join("python") })
     }
 
+    /// The interpreter.
+    pub(crate) fn python(&self) -> &Path {
+        &self.python
+    }
+
     /// Exports with mobius-onnx; `dtype` is `f32` or `f16`.
     pub(crate) fn mobius(&self, checkpoint: &Path, dtype: &str, output: &Path) -> Program {
         self.offline().args(["-m", "mobius", "build", "--config"]).arg(checkpoint).args(["--dtype", dtype, "--ep", "cpu"]).arg(output)

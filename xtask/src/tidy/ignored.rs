@@ -15,7 +15,7 @@ pub(crate) struct Ignored {
 }
 
 /// The words of a reason, and the asset that each stands for; a GPU, a browser and the worker are no assets.
-const NEEDS: [(&str, Option<Asset>); 8] = [
+const NEEDS: [(&str, Option<Asset>); 10] = [
     ("ONNX Runtime", Some(Asset::OnnxRuntime)),
     ("the demo model", Some(Asset::DemoModel)),
     ("the demo GGUF", Some(Asset::DemoModel)),
@@ -24,6 +24,8 @@ const NEEDS: [(&str, Option<Asset>); 8] = [
     ("worker", None),
     ("a GPU", None),
     ("Chromium", None),
+    ("the Python clients", None),
+    ("transformers.js", None),
 ];
 
 impl Ignored {
@@ -45,6 +47,16 @@ impl Ignored {
     /// Whether it needs a browser.
     pub(crate) fn needs_chromium(&self) -> bool {
         self.needs.contains(&"Chromium")
+    }
+
+    /// Whether it needs onnxruntime-genai and Optimum.
+    pub(crate) fn needs_python_clients(&self) -> bool {
+        self.needs.contains(&"the Python clients")
+    }
+
+    /// Whether it needs transformers.js.
+    pub(crate) fn needs_transformers_js(&self) -> bool {
+        self.needs.contains(&"transformers.js")
     }
 }
 

@@ -53,12 +53,13 @@ fn family_word(source: &Source, line: &str) -> Option<&'static str> {
 }
 
 fn may_print(source: &Source) -> bool {
-    let commands = ["src", "xtask", "crates/engine-worker", "crates/mutants"];
+    let commands = ["src", "xtask", "crates/engine-worker", "crates/mutants", "examples"];
     commands.iter().any(|folder| source.below(folder)) || is_build_script(source)
 }
 
 fn may_use_fs(source: &Source) -> bool {
-    source.below("crates/files") || source.below("xtask") || is_build_script(source)
+    // Examples are programs of users, who have no plansmith.
+    source.below("crates/files") || source.below("xtask") || source.below("examples") || is_build_script(source)
 }
 
 fn may_be_unsafe(source: &Source) -> bool {

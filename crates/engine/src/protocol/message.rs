@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::session::NotExecuted;
 use crate::{
-    Architecture, BuilderSettings, CachePair, Flavor, Gpu, LibraryRecord, NodeError, PlanManifest, RandomisedAddresses, TensorRecord,
-    TensorShapes,
+    Architecture, BuilderSettings, CachePair, Compatible, Flavor, Gpu, LayerSummary, LibraryRecord, NodeError, PlanManifest,
+    RandomisedAddresses, RefitWeight, TensorRecord, TensorShapes, Weights,
 };
 
 /// From client to worker.
@@ -136,6 +136,12 @@ pub struct BuildOrder {
     pub architectures: Vec<Architecture>,
     /// Every input's shapes, for each profile.
     pub profiles: Vec<Vec<TensorShapes>>,
+    /// Where the weights go.
+    pub weights: Weights,
+    /// What else the plan is to be used with.
+    pub compatible: Vec<Compatible>,
+    /// Initialisers of the graph that lie in data files: what a stripped plan may lack.
+    pub external: Vec<String>,
 }
 
 /// A plan that was built.
@@ -156,6 +162,10 @@ pub struct BuiltPlan {
     pub outputs: Vec<TensorRecord>,
     /// Cache inputs with their outputs.
     pub cache: Vec<CachePair>,
+    /// What the plan lacks, where it is stripped.
+    pub refit: Vec<RefitWeight>,
+    /// What the network is made of.
+    pub layers: LayerSummary,
     /// Warnings of parser and builder.
     pub warnings: Vec<String>,
     /// Milliseconds of parsing.
@@ -214,6 +224,8 @@ pub struct PlanOrder {
     pub path: PathBuf,
     /// Its manifest.
     pub manifest: PlanManifest,
+    /// The data files of a stripped plan; absolute.
+    pub data: Vec<PathBuf>,
 }
 
 /// One step: `input_ids`, `attention_mask`, `position_ids`, and for a static cache `cache_position`, lie in the memory file one after the

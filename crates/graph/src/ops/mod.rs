@@ -3,6 +3,7 @@
 mod activation;
 mod arithmetic;
 mod attention;
+mod group_query;
 mod index;
 mod layout;
 mod linear;
@@ -13,3 +14,4 @@ mod rotary_at;
 mod shape;
 
 pub use attention::{AttentionOptions, RotaryOptions};
+pub use group_query::GroupQuery;

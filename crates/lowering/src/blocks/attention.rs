@@ -4,6 +4,7 @@ use plansmith_families::{Attention, Norm, NormExtent, NormOrder, PositionScale};
 use plansmith_graph::{AttentionOptions, Dim, Graph, Value};
 use plansmith_tensor::DType;
 
+use super::group_query::{self, Group};
 use super::rope::{Rotation, rotate};
 use super::{norm, projections};
 use crate::context::{Context, Past, Present};
@@ -17,6 +18,8 @@ pub(crate) struct LayerInputs {
     pub(crate) rotation: Option<Rotation>,
     /// As [`super::alibi::Biases`] gives it.
     pub(crate) bias: Option<Value>,
+    /// Where the layer is computed by ONNX Runtime's own operator.
+    pub(crate) group: Option<Group>,
 }
 
 /// What it gives.
@@ -42,6 +45,11 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, spec: &Attention, inputs: &
                 g.mul(query, factors)?
             }
         };
+        if let Some(group) = inputs.group {
+            let (merged, present) = group_query::apply(g, cx, spec, inputs.past, group, [query, key, value])?;
+            let merged = norm::optional(g, cx, "merged_norm", spec.merged_norm.as_ref(), merged)?;
+            return Ok(Attended { output: cx.linear(g, "o_proj", &spec.output, merged)?, present });
+        }
         let present = Present { key: cx.grown(g, inputs.past.key, key)?, value: cx.grown(g, inputs.past.value, value)? };
         let plain = spec.softcap.is_none() && spec.alibi.is_none() && spec.sinks.is_none();
         let mixed = if cx.form == Form::Composite && plain {

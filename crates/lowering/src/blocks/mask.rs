@@ -17,6 +17,11 @@ impl Masks {
     pub(crate) fn of(&self, attention: &Attention) -> Value {
         self.0[&attention.window]
     }
+
+    /// Every window that occurs, with its mask.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
+        self.0.iter().map(|(&window, &mask)| (window, mask))
+    }
 }
 
 /// Causal, within the window, and on attended columns; any pattern of `attention_mask` is honoured.
@@ -60,7 +65,7 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
 /// The column of each of the step's tokens, int64: `[seq]`, or `[batch, seq]` in a static cache, where rows may stand at different slots.
 fn own_columns(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
     Ok(match &cx.growth {
-        Growth::Concat { past } => g.range(past, &cx.dims.total, 1)?,
+        Growth::Concat { past, .. } => g.range(past, &cx.dims.total, 1)?,
         Growth::Scatter { first } => {
             let steps = g.range(0, &cx.dims.sequence, 1)?;
             let first = g.unsqueeze(*first, &[1])?;
@@ -72,7 +77,7 @@ fn own_columns(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
 /// The index of each row's last attended position among the step's, int64 `[batch]`; 0 where a row attends none.
 pub(crate) fn last_position(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
     let recent = match &cx.growth {
-        Growth::Concat { past } => g.slice(cx.attention_mask, 1, past, &cx.dims.total)?,
+        Growth::Concat { past, .. } => g.slice(cx.attention_mask, 1, past, &cx.dims.total)?,
         Growth::Scatter { .. } => {
             let columns = own_columns(g, cx)?;
             g.gather_elements(cx.attention_mask, columns, 1)?

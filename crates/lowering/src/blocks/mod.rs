@@ -4,6 +4,7 @@ pub(crate) mod activation;
 pub(crate) mod alibi;
 pub(crate) mod attention;
 pub(crate) mod embedding;
+pub(crate) mod group_query;
 pub(crate) mod head;
 pub(crate) mod mask;
 pub(crate) mod mlp;

@@ -150,6 +150,10 @@ impl Session for OrtSession {
                 if message.contains("seqlens_k[") && message.contains("] = -1 is out of range") && batch.attention_mask.contains(&0) {
                     return Err(SessionError::Unsupported(format!("ort takes no such padding: {message}")));
                 }
+                // GroupQueryAttention's own limit on CPUs (1.32): a prompt may come in parts for one row, or at once for several.
+                if message.contains("batch_size must be 1 when sequence_length > 1 and past context is given") {
+                    return Err(SessionError::Unsupported(format!("ort takes no several tokens a row behind a cache: {message}")));
+                }
                 Err(Self::error(message))
             }
         }

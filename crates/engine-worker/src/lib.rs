@@ -1,4 +1,6 @@
-//! `plansmith-worker-rtx`: builds and runs TensorRT-RTX plans for a `plansmith` that started it.
+//! The TensorRT worker: builds and runs plans for a `plansmith` that started it.
+//!
+//! One flavour of TensorRT a build, by feature: `rtx` gives `plansmith-worker-rtx`, `enterprise` `plansmith-worker-enterprise`.
 //!
 //! It speaks `plansmith_engine::protocol` on its standard input, which is a socket, and ends when the other end closes.
 
@@ -10,13 +12,17 @@ mod cuda;
 mod device;
 mod execute;
 mod failure;
+#[cfg_attr(feature = "enterprise", path = "kernels_none.rs")]
 mod kernels;
+mod layers;
 mod libraries;
 mod log;
 mod network;
 mod parse;
 mod partial;
 mod progress;
+mod refill;
+mod refit;
 mod serve;
 
 use std::io::Write as _;
@@ -24,7 +30,13 @@ use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 
-fn main() -> ExitCode {
+use plansmith_engine::Flavor;
+
+/// The flavour that this was compiled for.
+pub(crate) const FLAVOR: Flavor = if cfg!(feature = "enterprise") { Flavor::Enterprise } else { Flavor::Rtx };
+
+/// Serves the `plansmith` at the other end of the standard input.
+pub fn run() -> ExitCode {
     let addresses = addresses::fix();
     match rustix::net::sockopt::socket_type(std::io::stdin()) {
         Ok(rustix::net::SocketType::STREAM) => {}
@@ -38,6 +50,6 @@ fn main() -> ExitCode {
 
 fn refuse(reason: &str) -> ExitCode {
     // Nobody may be listening; the exit code says the rest.
-    let _ = writeln!(std::io::stderr(), "plansmith-worker-rtx: {reason}");
+    let _ = writeln!(std::io::stderr(), "{}: {reason}", FLAVOR.worker_name());
     ExitCode::from(2)
 }
