@@ -12,6 +12,7 @@ mod cuda;
 mod device;
 mod execute;
 mod failure;
+#[cfg_attr(feature = "enterprise", path = "kernels_none.rs")]
 mod kernels;
 mod layers;
 mod libraries;

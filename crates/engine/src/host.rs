@@ -1,19 +1,24 @@
 //! Whether a plan can run where it is about to run, said before TensorRT is asked; and what TensorRT's own words mean.
 
-use crate::{BuildHost, Flavor, Gpu, PlanManifest, PlanVersion};
+use crate::{BuildHost, Compatible, Gpu, PlanManifest, PlanVersion};
 
 /// Compares what a plan was built for with the library that was loaded and, where there is one, the GPU. Returns what was compared, a line each.
 ///
 /// # Errors
 /// The first thing that does not fit, with both sides.
 pub fn fits_host(manifest: &PlanManifest, library: PlanVersion, gpu: Option<&Gpu>) -> Result<Vec<String>, String> {
-    if manifest.library.version != library {
+    let [built, here] = [manifest.library.version.parts, library.parts];
+    let later = manifest.compatible.contains(&Compatible::Version) && built[0] == here[0] && built <= here;
+    if built != here && !later {
         return Err(format!("{}; version {library} is loaded", built_with(manifest)));
     }
-    let mut compared = vec![format!("library: {} {library}, which built it", title(manifest.flavor))];
+    let by =
+        if built == here { "which built it".to_owned() } else { format!("built with {} to run with later ones", manifest.library.version) };
+    let mut compared = vec![format!("library: {} {library}, {by}", manifest.flavor.title())];
     let Some(gpu) = gpu else { return Ok(compared) };
     let here = format!("{} (compute {})", gpu.name, gpu.compute);
-    if !architectures(manifest).iter().any(|architecture| *architecture == architecture_of(gpu)) {
+    // Plans of the enterprise flavour name none: they are for the GPU that built them, and what their options add.
+    if !manifest.architectures.is_empty() && !architectures(manifest).iter().any(|architecture| *architecture == architecture_of(gpu)) {
         return Err(format!("{}; this GPU is {here}", built_for(manifest)));
     }
     compared.push(format!("architecture: {here}"));
@@ -48,18 +53,11 @@ pub fn refusal(manifest: &PlanManifest, gpu: Option<&Gpu>, log: &[String]) -> St
 }
 
 fn built_with(manifest: &PlanManifest) -> String {
-    format!("it was built with {} {}", title(manifest.flavor), manifest.library.version)
+    format!("it was built with {} {}", manifest.flavor.title(), manifest.library.version)
 }
 
 fn built_for(manifest: &PlanManifest) -> String {
     format!("it was built for {}", architectures(manifest).join(", "))
-}
-
-fn title(flavor: Flavor) -> &'static str {
-    match flavor {
-        Flavor::Rtx => "TensorRT-RTX",
-        Flavor::Enterprise => "TensorRT",
-    }
 }
 
 fn architectures(manifest: &PlanManifest) -> Vec<String> {
