@@ -1,5 +1,6 @@
 //! The main job: every stage of a pipeline, into a bundle.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -17,7 +18,7 @@ use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
 use crate::provenance::PROVENANCE_NAME;
-use crate::stages::{ExportStage, Inputs, PlanStage, Stages, check_pins, companions, resolve, source_digests};
+use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
 use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
@@ -198,7 +199,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
         };
         listed.push(StagePlan { name, cached });
     }
-    listed.extend(["verify", "bundle"].map(|name| StagePlan { name: name.into(), cached: done }));
+    listed.extend([VERIFY, BUNDLE].map(|name| StagePlan { name: name.into(), cached: done }));
     Ok(listed)
 }
 
@@ -236,7 +237,7 @@ pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
 pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Built, Error> {
     let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
-    let last_stage = options.stage.map(|name| last_of(&prepared.stages.names(), name)).transpose()?;
+    let wanted = wanted(&prepared.stages, options)?;
     let folder = beside(&prepared.output, ".partial");
     if !options.force
         && options.only.is_empty()
@@ -258,46 +259,43 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     if let Some(parts) = options.parts {
         fanout::join(&mut store, &prepared.stages, parts)?;
     }
-    let only = if options.only.is_empty() { None } else { Some(fanout::needed(&prepared.stages, options.only)?) };
-    let wanted = |name: &str| only.as_ref().is_none_or(|only| only.contains(name));
     space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
     let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
-    for stage in prepared.stages.exports.iter().filter(|stage| wanted(&stage.name())) {
-        let name = stage.name();
-        run.stage(&name, stage.key, progress, |run, progress| run.export(stage, progress))?;
-        if last_stage.as_ref() == Some(&name) {
-            return Ok(Built::Stopped { stage: name, folder });
-        }
+    for stage in prepared.stages.exports.iter().filter(|stage| wanted.contains(&stage.name())) {
+        run.stage(&stage.name(), stage.key, progress, |run, progress| run.export(stage, progress))?;
     }
-    let plans = &prepared.stages.plans;
-    let last_plan = plans.iter().position(|stage| last_stage.as_ref() == Some(&stage.name(&prepared.stages.exports)));
-    let plans = plans[..last_plan.map_or(plans.len(), |last| last + 1)].iter();
-    let plans: Vec<&PlanStage> = plans.filter(|stage| wanted(&stage.name(&prepared.stages.exports))).collect();
-    run.engines(&plans, progress)?;
-    if only.is_some() {
-        return Ok(Built::Stopped { stage: options.only.join(", "), folder });
-    }
-    if let (Some(_), Some(stage)) = (last_plan, &last_stage) {
-        return Ok(Built::Stopped { stage: stage.clone(), folder });
+    let plans = prepared.stages.plans.iter().filter(|stage| wanted.contains(&stage.name(&prepared.stages.exports)));
+    run.engines(&plans.collect::<Vec<_>>(), progress)?;
+    let stopped = |folder| Built::Stopped { stage: options.stage.map_or_else(|| options.only.join(", "), str::to_owned), folder };
+    if !wanted.contains(VERIFY) {
+        return Ok(stopped(folder));
     }
     let start = Instant::now();
-    progress(Event::Begin("verify"));
+    progress(Event::Begin(VERIFY));
     let verdict = run.verify(progress)?;
-    progress(Event::End("verify", start.elapsed(), false));
-    if last_stage.as_deref() == Some("verify") {
-        return Ok(Built::Stopped { stage: "verify".into(), folder });
+    progress(Event::End(VERIFY, start.elapsed(), false));
+    if !wanted.contains(BUNDLE) {
+        return Ok(stopped(folder));
     }
-    progress(Event::Begin("bundle"));
+    progress(Event::Begin(BUNDLE));
     let start = Instant::now();
     let finished = run.bundle(verdict)?;
-    progress(Event::End("bundle", start.elapsed(), false));
+    progress(Event::End(BUNDLE, start.elapsed(), false));
     Ok(finished)
 }
 
-/// The last stage that `name` stands for: `export` means all exports.
-fn last_of(names: &[String], name: &str) -> Result<String, Error> {
-    let matches = |stage: &&String| **stage == name || stage.starts_with(&format!("{name}:"));
-    names.iter().rfind(matches).cloned().ok_or_else(|| Error::UnknownStage { name: name.to_owned(), known: names.to_vec() })
+/// The stages that a run is for: some alone, those up to one (`export` means all exports), or all.
+fn wanted(stages: &Stages, options: &BuildOptions<'_>) -> Result<BTreeSet<String>, Error> {
+    if !options.only.is_empty() {
+        return fanout::needed(stages, options.only);
+    }
+    let names = stages.names();
+    let Some(name) = options.stage else { return Ok(names.into_iter().collect()) };
+    let matches = |stage: &String| stage == name || stage.starts_with(&format!("{name}:"));
+    match names.iter().rposition(matches) {
+        Some(last) => Ok(names.into_iter().take(last + 1).collect()),
+        None => Err(Error::UnknownStage { name: name.to_owned(), known: names }),
+    }
 }
 
 struct Run<'a> {

@@ -1,5 +1,6 @@
 //! Whether what a build will write fits, before it begins.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use plansmith_lowering::{WeightFiles, WeightsMode};
@@ -14,18 +15,18 @@ const SMALL: u64 = 16 << 20;
 const PLAN_PERCENT: u64 = 106;
 
 /// Refuses a build into `folder` that its file system has no room for. What is done already, and what a file system can share, takes none.
-pub(crate) fn check(folder: &Path, source: &Path, stages: &Stages, store: &Store, only: &dyn Fn(&str) -> bool) -> Result<(), Error> {
+pub(crate) fn check(folder: &Path, source: &Path, stages: &Stages, store: &Store, wanted: &BTreeSet<String>) -> Result<(), Error> {
     let shares = plansmith_files::can_reflink(source, folder);
     let mut needed = SMALL;
     for stage in &stages.exports {
-        if only(&stage.name()) && !store.has(&stage.name(), stage.key) && stage.mode != WeightsMode::Shared {
+        if wanted.contains(&stage.name()) && !store.has(&stage.name(), stage.key) && stage.mode != WeightsMode::Shared {
             let copied = matches!(stage.lowered.table.files, WeightFiles::Source(_));
             needed += if copied && shares { 0 } else { stage.bytes };
         }
     }
     for stage in &stages.plans {
         let name = stage.name(&stages.exports);
-        if only(&name) && !store.has(&name, stage.key) {
+        if wanted.contains(&name) && !store.has(&name, stage.key) {
             needed += stages.exports[stage.from].bytes / 100 * PLAN_PERCENT;
         }
     }

@@ -16,6 +16,11 @@ use crate::Error;
 use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
+/// The stage that checks what the others made.
+pub(crate) const VERIFY: &str = "verify";
+/// The last stage.
+pub(crate) const BUNDLE: &str = "bundle";
+
 /// A graph to be written.
 #[derive(Debug)]
 pub(crate) struct ExportStage {
@@ -110,7 +115,7 @@ impl Stages {
     pub(crate) fn names(&self) -> Vec<String> {
         let exports = self.exports.iter().map(ExportStage::name);
         let plans = self.plans.iter().map(|plan| plan.name(&self.exports));
-        exports.chain(plans).chain(["verify".into(), "bundle".into()]).collect()
+        exports.chain(plans).chain([VERIFY.into(), BUNDLE.into()]).collect()
     }
 }
 
