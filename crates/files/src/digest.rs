@@ -1,6 +1,8 @@
 //! SHA-256 of bytes and files.
 
 use std::fmt;
+use std::fs::File;
+use std::io::Read as _;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -94,19 +96,26 @@ impl Hasher {
     }
 }
 
-/// SHA-256 of a file, streamed in pieces of 1 MiB.
+/// SHA-256 of a file, streamed.
 ///
 /// # Errors
 /// Those of the system.
 pub fn sha256_file(path: &Path) -> Result<Digest, Error> {
-    use std::io::Read as _;
-    let mut file = crate::open(path)?;
-    let mut buffer = vec![0; 1 << 20];
     let mut hasher = Hasher::default();
+    for_each_piece(&mut crate::open(path)?, path, |piece| hasher.update(piece))?;
+    Ok(hasher.finish())
+}
+
+/// Hands over what is left of `file`, which is at `path`, in pieces of at most 1 MiB.
+///
+/// # Errors
+/// Those of the system.
+pub fn for_each_piece(file: &mut File, path: &Path, mut each: impl FnMut(&[u8])) -> Result<(), Error> {
+    let mut buffer = vec![0; 1 << 20];
     loop {
         match file.read(&mut buffer).at("read", path)? {
-            0 => return Ok(hasher.finish()),
-            count => hasher.update(&buffer[..count]),
+            0 => return Ok(()),
+            count => each(&buffer[..count]),
         }
     }
 }

@@ -16,5 +16,5 @@ pub use access::{
 pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic, write_secret};
 pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};
-pub use digest::{Digest, Hasher, ParseDigestError, sha256_file};
+pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};
 pub use error::Error;

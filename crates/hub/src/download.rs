@@ -48,17 +48,13 @@ struct Sink<'a> {
 impl<'a> Sink<'a> {
     /// Takes over what an earlier run left at `path`.
     fn open(remote: &'a RemoteFile, path: &'a Path) -> Result<Self, Error> {
-        let file = plansmith_files::append(path)?;
-        let mut sink = Self { remote, file, path, written: 0, running: Running::new(&remote.hash, remote.size) };
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let count = sink.file.read(&mut buffer).map_err(|error| plansmith_files::Error::new("read", path, error))?;
-            if count == 0 {
-                break;
-            }
-            sink.running.update(&buffer[..count]);
-            sink.written += count as u64;
-        }
+        let mut file = plansmith_files::append(path)?;
+        let (mut written, mut running) = (0, Running::new(&remote.hash, remote.size));
+        plansmith_files::for_each_piece(&mut file, path, |piece| {
+            running.update(piece);
+            written += piece.len() as u64;
+        })?;
+        let mut sink = Self { remote, file, path, written, running };
         if sink.written > remote.size {
             sink.restart()?;
         }

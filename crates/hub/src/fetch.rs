@@ -196,16 +196,8 @@ fn fetched(file: &RemoteFile, sha256: Digest, taken_over: bool) -> FetchedFile {
 
 /// Whether the bytes at `path` are those of `file`, and their SHA-256.
 fn hash(path: &std::path::Path, file: &RemoteFile) -> Result<(bool, Digest), Error> {
-    use std::io::Read as _;
-    let mut opened = plansmith_files::open(path)?;
     let mut running = Running::new(&file.hash, file.size);
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match opened.read(&mut buffer).map_err(|error| plansmith_files::Error::new("read", path, error))? {
-            0 => break,
-            count => running.update(&buffer[..count]),
-        }
-    }
+    plansmith_files::for_each_piece(&mut plansmith_files::open(path)?, path, |piece| running.update(piece))?;
     let (found, sha256) = running.finish();
     Ok((found == file.hash, sha256))
 }

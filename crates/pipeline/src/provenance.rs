@@ -59,6 +59,17 @@ fn subject(manifest: &Manifest, manifest_sha256: Digest) -> Vec<Resource> {
     std::iter::once(Resource::file(MANIFEST_NAME, manifest_sha256)).chain(files).collect()
 }
 
+/// The bytes of the statement in `folder`, which is about this manifest.
+fn read(folder: &Path, manifest: &Manifest, manifest_sha256: Digest) -> Result<Vec<u8>, Error> {
+    let path = folder.join(PROVENANCE_NAME);
+    let (statement, bytes) = Statement::read(&path)?;
+    if statement.subject == subject(manifest, manifest_sha256) {
+        Ok(bytes)
+    } else {
+        Err(Error::Bundle { path, problem: "is about other files than the manifest".into() })
+    }
+}
+
 /// Who signed a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -73,11 +84,7 @@ pub enum Signed {
 
 /// Checks that the statement is about this manifest, and that `key` signed it.
 pub(crate) fn check(folder: &Path, manifest: &Manifest, manifest_sha256: Digest, key: Option<&VerifyingKey>) -> Result<Signed, Error> {
-    let path = folder.join(PROVENANCE_NAME);
-    let (statement, bytes) = Statement::read(&path)?;
-    if statement.subject != subject(manifest, manifest_sha256) {
-        return Err(Error::Bundle { path, problem: "is about other files than the manifest".into() });
-    }
+    let bytes = read(folder, manifest, manifest_sha256)?;
     let signature = folder.join(SIGNATURE_NAME);
     if signature.symlink_metadata().is_err() {
         return match key {
@@ -101,17 +108,10 @@ pub(crate) fn check(folder: &Path, manifest: &Manifest, manifest_sha256: Digest,
 /// # Errors
 /// Those of [`crate::check_bundle`], or the file cannot be written.
 pub fn sign_bundle(folder: &Path, key: &SecretKey) -> Result<PathBuf, Error> {
+    // A signature that is there says nothing of what is signed now.
+    let (manifest, manifest_sha256) = crate::check::files(folder, None)?;
+    let envelope = Envelope::sign(&read(folder, &manifest, manifest_sha256)?, key);
     let path = folder.join(SIGNATURE_NAME);
-    // One that is there says nothing of what is signed now.
-    let envelope = {
-        let (manifest, manifest_sha256) = crate::check::files(folder, None)?;
-        let statement = folder.join(PROVENANCE_NAME);
-        let (read, bytes) = Statement::read(&statement)?;
-        if read.subject != subject(&manifest, manifest_sha256) {
-            return Err(Error::Bundle { path: statement, problem: "is about other files than the manifest".into() });
-        }
-        Envelope::sign(&bytes, key)
-    };
     write_atomic(&path, &envelope.to_bytes())?;
     Ok(path)
 }
