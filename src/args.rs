@@ -11,7 +11,7 @@ use plansmith_engine::{ArchitecturesAs, ProfilesAs};
 use plansmith_pipeline::System;
 use plansmith_verify::CheckName;
 
-pub(crate) use self::bundle::{Check, Merge, Sign};
+pub(crate) use self::bundle::{Check, Merge, PipelineFlags, Sign};
 pub(crate) use self::fetch::Fetch;
 
 /// From a checkpoint to verified ONNX graphs and TensorRT plans, without Python.
@@ -104,11 +104,8 @@ pub(crate) enum Verb {
   plansmith build pipelines/smollm2.yaml --set export.0.dtype=bf16 --stage export
   plansmith build pipelines/smollm2.yaml --emit github-actions > .github/workflows/bundle.yaml")]
 pub(crate) struct Build {
-    /// The pipeline file
-    pub(crate) pipeline: PathBuf,
-    /// Override a value: PATH=VALUE, with dots and indices
-    #[arg(long = "set", value_name = "PATH=VALUE")]
-    pub(crate) set: Vec<String>,
+    #[command(flatten)]
+    pub(crate) pipeline: PipelineFlags,
     /// Print the stages, what is cached and what would run; run nothing
     #[arg(long)]
     pub(crate) plan_only: bool,
@@ -124,16 +121,8 @@ pub(crate) struct Build {
     /// Run every stage anew, cached or not
     #[arg(long)]
     pub(crate) force: bool,
-    /// Fail where an artifact could not be executed on this host
-    #[arg(long)]
-    pub(crate) require_executed: bool,
-    /// Print the result as JSON
-    #[arg(long)]
-    pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) farm: FarmFlags,
-    #[command(flatten)]
-    pub(crate) tools: Tools,
 }
 
 #[derive(Debug, Args)]
@@ -310,7 +299,7 @@ pub(crate) struct Tools {
 }
 
 /// How many plans are built at a time, how, and where they are kept.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Default, Clone, Args)]
 pub(crate) struct FarmFlags {
     /// The folder that plans are kept in by content; several machines may share it [default: $PLANSMITH_PLAN_CACHE, else in the cache folder]
     #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]

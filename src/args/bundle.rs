@@ -1,4 +1,4 @@
-//! Flags of the verbs that take bundles or parts of one: `merge`, `check` and `sign`.
+//! Flags of pipelines, and of the verbs that take bundles or parts of one: `merge`, `check` and `sign`.
 
 use std::path::PathBuf;
 
@@ -28,20 +28,11 @@ pub(crate) struct Check {
     pub(crate) json: bool,
 }
 
+/// What every verb that runs a pipeline takes.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:
-  plansmith build pipeline.yaml --only export:fp16 --set output=$PWD/parts/a           on one machine
-  plansmith build pipeline.yaml --only engine:fp16:sm89:decode --set output=$PWD/parts/b   on another
-  plansmith merge pipeline.yaml parts/a parts/b
-
-Every file of a part is hashed. A part of another source, pipeline or version has other keys and counts for nothing. What the merged bundle
-holds is verified as `plansmith build` does.")]
-pub(crate) struct Merge {
+pub(crate) struct PipelineFlags {
     /// The pipeline file
     pub(crate) pipeline: PathBuf,
-    /// Outputs of `plansmith build --only`
-    #[arg(required = true, value_name = "PART")]
-    pub(crate) parts: Vec<PathBuf>,
     /// Override a value: PATH=VALUE, with dots and indices
     #[arg(long = "set", value_name = "PATH=VALUE")]
     pub(crate) set: Vec<String>,
@@ -53,6 +44,22 @@ pub(crate) struct Merge {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) tools: Tools,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "Example:
+  plansmith build pipeline.yaml --only export:fp16 --set output=$PWD/parts/a           on one machine
+  plansmith build pipeline.yaml --only engine:fp16:sm89:decode --set output=$PWD/parts/b   on another
+  plansmith merge pipeline.yaml parts/a parts/b
+
+Every file of a part is hashed. A part of another source, pipeline or version has other keys and counts for nothing. What the merged bundle
+holds is verified as `plansmith build` does.")]
+pub(crate) struct Merge {
+    #[command(flatten)]
+    pub(crate) pipeline: PipelineFlags,
+    /// Outputs of `plansmith build --only`
+    #[arg(required = true, value_name = "PART")]
+    pub(crate) parts: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]

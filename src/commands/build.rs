@@ -8,76 +8,86 @@ use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, 
 use plansmith_verify::Prompts;
 use serde_json::json;
 
-use super::engine::{farm, lookup, show_farm};
+use super::engine::{lookup, show_farm};
 use super::verify::{open_options, prompts};
-use crate::args::{Build, FarmFlags, Merge};
+use crate::args::{Build, FarmFlags, Merge, PipelineFlags};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, human_bytes};
 use crate::stamp;
 
 pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
-    with_parts(args, None, output)
-}
-
-/// `plansmith merge`: a build that has nothing left to do but to verify.
-pub(crate) fn merge(args: &Merge, output: &Output) -> Result<Outcome, Failure> {
-    let Merge { pipeline, parts, set, require_executed, json, tools } = args;
-    let farm = FarmFlags { cache: None, no_cache: true, jobs: None, max_memory: None, timeout: None };
-    let build = Build {
-        pipeline: pipeline.clone(),
-        set: set.clone(),
-        plan_only: false,
-        stage: None,
-        only: Vec::new(),
-        emit: None,
-        force: false,
-        require_executed: *require_executed,
-        json: *json,
-        farm,
-        tools: tools.clone(),
-    };
-    with_parts(&build, Some(parts), output)
-}
-
-fn with_parts(args: &Build, parts: Option<&[PathBuf]>, output: &Output) -> Result<Outcome, Failure> {
-    let (open, lookup) = (open_options(&args.tools), lookup(&args.tools));
-    let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
-        prompts(source, Some(file), None).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
-    };
-    let interrupt = Interrupt::new()?;
-    let farm = farm(&args.farm, &interrupt);
-    let options = BuildOptions {
-        overrides: &args.set,
-        stage: args.stage.as_deref(),
-        only: &args.only,
-        parts,
-        force: args.force,
-        require_executed: args.require_executed,
-        version: stamp::LONG,
-        open: &open,
-        lookup: &lookup,
-        farm: &farm,
-        read_prompts: &read_prompts,
-    };
-    if let Some(system) = args.emit {
-        output.write(&cells(&args.pipeline, &options)?.write(system, &args.pipeline.display().to_string())?)?;
-        return Ok(Outcome::Done);
-    }
-    if args.plan_only {
-        let stages = plan(&args.pipeline, &options)?;
-        if args.json {
+    let Build { pipeline, plan_only, stage, only, emit, force, farm } = args;
+    let which = Which { stage: stage.as_deref(), only, parts: None, force: *force };
+    with_options(pipeline, farm, which, |options, interrupt| {
+        let file = &pipeline.pipeline;
+        if let Some(system) = *emit {
+            output.write(&cells(file, options)?.write(system, &file.display().to_string())?)?;
+            return Ok(Outcome::Done);
+        }
+        if !plan_only {
+            return execute(pipeline, options, interrupt, output);
+        }
+        let stages = plan(file, options)?;
+        if pipeline.json {
             output.json(&stages)?;
             return Ok(Outcome::Done);
         }
         for stage in stages {
             output.result(format!("{:<6} {}", if stage.cached { "cached" } else { "run" }, stage.name))?;
         }
-        return Ok(Outcome::Done);
-    }
+        Ok(Outcome::Done)
+    })
+}
+
+/// `plansmith merge`: a build that has nothing left to do but to verify.
+pub(crate) fn merge(args: &Merge, output: &Output) -> Result<Outcome, Failure> {
+    let farm = FarmFlags { no_cache: true, ..FarmFlags::default() };
+    let which = Which { parts: Some(&args.parts), ..Which::default() };
+    with_options(&args.pipeline, &farm, which, |options, interrupt| execute(&args.pipeline, options, interrupt, output))
+}
+
+/// What of a pipeline is to run.
+#[derive(Default)]
+struct Which<'a> {
+    stage: Option<&'a str>,
+    only: &'a [String],
+    parts: Option<&'a [PathBuf]>,
+    force: bool,
+}
+
+fn with_options(
+    pipeline: &PipelineFlags,
+    farm: &FarmFlags,
+    which: Which<'_>,
+    work: impl FnOnce(&BuildOptions<'_>, &Interrupt) -> Result<Outcome, Failure>,
+) -> Result<Outcome, Failure> {
+    let (open, lookup) = (open_options(&pipeline.tools), lookup(&pipeline.tools));
+    let read_prompts = |source: &plansmith_lowering::Source, file: &Path| -> Result<Prompts, String> {
+        prompts(source, Some(file), None).map(|(prompts, _)| prompts).map_err(|failure| failure.line())
+    };
+    let interrupt = Interrupt::new()?;
+    let farm = super::engine::farm(farm, &interrupt);
+    let options = BuildOptions {
+        overrides: &pipeline.set,
+        stage: which.stage,
+        only: which.only,
+        parts: which.parts,
+        force: which.force,
+        require_executed: pipeline.require_executed,
+        version: stamp::LONG,
+        open: &open,
+        lookup: &lookup,
+        farm: &farm,
+        read_prompts: &read_prompts,
+    };
+    work(&options, &interrupt)
+}
+
+fn execute(pipeline: &PipelineFlags, options: &BuildOptions<'_>, interrupt: &Interrupt, output: &Output) -> Result<Outcome, Failure> {
     let bar = output.steps_bar("building", 0);
     let mut hearing = None;
-    let built = build(&args.pipeline, &options, &mut |event| {
+    let built = build(&pipeline.pipeline, options, &mut |event| {
         match event {
             Event::Farm(FarmEvent::Opens) => hearing = Some(interrupt.heard()),
             Event::Farm(FarmEvent::Closes) => hearing = None,
@@ -86,7 +96,7 @@ fn with_parts(args: &Build, parts: Option<&[PathBuf]>, output: &Output) -> Resul
         report(&event, &bar, output);
     })?;
     bar.finish_and_clear();
-    conclude(&built, args, output)
+    conclude(&built, pipeline.json, options.only.is_empty(), output)
 }
 
 fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
@@ -113,14 +123,14 @@ fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
     }
 }
 
-fn conclude(built: &Built, args: &Build, output: &Output) -> Result<Outcome, Failure> {
+fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
     let (word, finished, outcome) = match built {
         Built::UpToDate(finished) => ("up to date", finished, Outcome::Done),
         Built::Done(finished) => ("built", finished, Outcome::Done),
         Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
         Built::Stopped { stage, folder } => {
             let folder = folder.display();
-            output.result(if args.only.is_empty() {
+            output.result(if in_order {
                 format!("stages up to {stage} are done in {folder}; run without --stage to finish")
             } else {
                 format!("{stage}: done in {folder}; plansmith merge joins parts")
@@ -128,7 +138,7 @@ fn conclude(built: &Built, args: &Build, output: &Output) -> Result<Outcome, Fai
             return Ok(Outcome::Done);
         }
     };
-    if args.json {
+    if json {
         output.json(&json!({
             "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
             "verdict": finished.verdict,
