@@ -87,17 +87,7 @@ fn over(peers: &Peers, name: &str, list: &str, check: &str) -> Result<PathBuf, E
     if !files::is_dir(&folder) {
         println!("getting what {list} lists (20 MB) into {}; the licences' texts will lie in *.dist-info", folder.display());
         let beside = TempFolder::beside(&folder)?;
-        let pip = python
-            .program()
-            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"])
-            .args(["--only-binary", ":all:", "--target"])
-            .arg(beside.path())
-            .arg("--requirement")
-            .arg(places::root().join(list));
-        let output = pip.capture()?;
-        if !output.status.success() {
-            return Err(failed(format!("pip says: {}", tail(&output.stderr, 3))));
-        }
+        python.install(&places::root().join(list), beside.path())?.map_err(failed)?;
         files::replace_folder(beside, &folder)?;
     }
     let wrapper = folder.join("python");

@@ -42,6 +42,14 @@ impl Python {
         Program::new(&self.executable)
     }
 
+    /// Has pip put the wheels that the file `list` pins, hashes included, into `folder`. The inner error says why it cannot.
+    pub(crate) fn install(&self, list: &Path, folder: &Path) -> Result<Result<(), String>, Error> {
+        let pip =
+            ["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps", "--only-binary", ":all:"];
+        let output = self.program().args(pip).arg("--target").arg(folder).arg("--requirement").arg(list).capture()?;
+        Ok(if output.status.success() { Ok(()) } else { Err(format!("pip says: {}", tail(&output.stderr, 3))) })
+    }
+
     /// Writes an executable `python` into `folder` that runs the interpreter with the folder's packages on its path, and tries
     /// `check` with it. The error says why they cannot be imported.
     pub(crate) fn write_wrapper(&self, folder: &Path, check: &str) -> Result<(), String> {

@@ -6,7 +6,7 @@ use plansmith_files::{self as files, TempFolder};
 
 use crate::error::Error;
 use crate::places;
-use crate::process::{Program, tail};
+use crate::process::Program;
 use crate::python::Python;
 
 /// A Python with mobius-onnx, onnxruntime-genai, torch and transformers.
@@ -71,14 +71,6 @@ fn install(python: &Python, folder: &Path) -> Result<(), Error> {
     println!("getting mobius-onnx, onnxruntime-genai, torch and transformers (3 GB to download, 5 GB on disk) into {}", folder.display());
     println!("  each under its own licence; the texts will lie in {}/*.dist-info", folder.display());
     let beside = TempFolder::beside(folder)?;
-    let pip = python
-        .program()
-        .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"])
-        .args(["--only-binary", ":all:", "--target"])
-        .arg(beside.path())
-        .arg("--requirement")
-        .arg(&list);
-    let output = pip.capture()?;
     let missing = |why: String| Error::Missing {
         what: "the environment of the peers".into(),
         why,
@@ -86,9 +78,7 @@ fn install(python: &Python, folder: &Path) -> Result<(), Error> {
                has mobius-onnx, onnxruntime-genai, torch and transformers"
             .into(),
     };
-    if !output.status.success() {
-        return Err(missing(format!("pip says: {}", tail(&output.stderr, 3))));
-    }
+    python.install(&list, beside.path())?.map_err(missing)?;
     python.write_wrapper(beside.path(), "import mobius, onnxruntime_genai").map_err(missing)?;
     Ok(files::replace_folder(beside, folder)?)
 }

@@ -9,7 +9,7 @@ use super::peers::Peers;
 use crate::assets::Asset;
 use crate::error::Error;
 use crate::places;
-use crate::process::{Program, tail};
+use crate::process::Program;
 use crate::python::Python;
 use crate::setup::Setup;
 
@@ -59,15 +59,11 @@ fn install(python: &Python, list: &str, licence: &str, folder: &Path) -> Result<
     println!("getting what tools/peers/{list} lists into {}", folder.display());
     println!("  {licence}; the texts will lie in {}/*.dist-info", folder.display());
     let beside = TempFolder::beside(folder)?;
-    let pip = python.program().args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--no-deps"]);
-    let pip = pip.args(["--only-binary", ":all:", "--target"]).arg(beside.path());
-    let output = pip.arg("--requirement").arg(places::root().join("tools/peers").join(list)).capture()?;
-    if !output.status.success() {
-        return Err(Error::Missing {
-            what: format!("what tools/peers/{list} lists"),
-            why: format!("pip says: {}", tail(&output.stderr, 3)),
-            hint: "its wheels are pinned for CPython 3.11; PLANSMITH_SETUP_PYTHON names one".into(),
-        });
-    }
+    let missing = |why: String| Error::Missing {
+        what: format!("what tools/peers/{list} lists"),
+        why,
+        hint: "its wheels are pinned for CPython 3.11; PLANSMITH_SETUP_PYTHON names one".into(),
+    };
+    python.install(&places::root().join("tools/peers").join(list), beside.path())?.map_err(missing)?;
     Ok(files::replace_folder(beside, folder)?)
 }
