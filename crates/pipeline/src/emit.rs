@@ -135,9 +135,9 @@ impl Fanout {
         let items: Vec<Value> = self.parts().map(|(stage, part)| json!({ "stage": stage, "part": part })).collect();
         let container = |script: &str| {
             json!({
-                "image": "{{workflow.parameters.image}}", "command": ["sh", "-ec"], "args": [script], "workingDir": "/work",
-                "volumeMounts": [{ "name": "work", "mountPath": "/work" }],
-                "env": [{ "name": "PLANSMITH_PLAN_CACHE", "value": "/work/.plansmith/plans" }],
+                "image": "{{workflow.parameters.image}}", "command": ["sh", "-ec"], "args": [script], "workingDir": "/workspace",
+                "volumeMounts": [{ "name": "work", "mountPath": "/workspace" }],
+                "env": [{ "name": "PLANSMITH_PLAN_CACHE", "value": "/workspace/.plansmith/plans" }],
             })
         };
         let build = format!(
