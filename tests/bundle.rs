@@ -103,6 +103,13 @@ fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let failed = project.folder.path().join("dist/tiny.failed");
     assert!(failed.join("report.html").is_file() && failed.join("verdict.json").is_file());
     plansmith(&["check", text(&project.bundle())]).exits(0);
+    // A run that stops behind the verdict ends as the verdict does.
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify"]).exits(1);
+    assert!(run.stdout.contains("tiny.partial") && run.stdout.contains("reference against golden: disagree"), "{}", run.stdout);
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify", "--json"]).exits(1);
+    let said: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&said["result"], &said["stage"], &said["verdict"]["verdict"]), (&"stopped".into(), &"verify".into(), &"disagree".into()));
+    assert!(project.folder.path().join("dist/tiny.partial/report.html").is_file());
 }
 
 #[test]

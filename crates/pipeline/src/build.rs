@@ -83,6 +83,8 @@ pub enum Built {
         stage: String,
         /// Where its files are.
         folder: PathBuf,
+        /// What verification found, where it was among them.
+        verdict: Option<Verdict>,
     },
 }
 
@@ -266,16 +268,19 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     let plans = prepared.stages.plans.iter().filter(|stage| wanted.contains(&stage.name(&prepared.stages.exports)));
     run.engines(&plans.collect::<Vec<_>>(), progress)?;
-    let stopped = |folder| Built::Stopped { stage: options.stage.map_or_else(|| options.only.join(", "), str::to_owned), folder };
+    let stopped = |folder, verdict| {
+        let stage = options.stage.map_or_else(|| options.only.join(", "), str::to_owned);
+        Built::Stopped { stage, folder, verdict }
+    };
     if !wanted.contains(VERIFY) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, None));
     }
     let start = Instant::now();
     progress(Event::Begin(VERIFY));
     let verdict = run.verify(progress)?;
     progress(Event::End(VERIFY, start.elapsed(), false));
     if !wanted.contains(BUNDLE) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, Some(verdict)));
     }
     progress(Event::Begin(BUNDLE));
     let start = Instant::now();
@@ -445,6 +450,11 @@ impl Run<'_> {
         )?;
         self.record("golden.safetensors")?;
         self.record(NOISE_NAME)?;
+        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
+        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
+        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
+        self.record("verdict.json")?;
+        self.record("report.html")?;
         Ok(verdict)
     }
 
@@ -457,11 +467,6 @@ impl Run<'_> {
     }
 
     fn bundle(&mut self, verdict: Verdict) -> Result<Built, Error> {
-        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
-        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
-        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
-        self.record("verdict.json")?;
-        self.record("report.html")?;
         let variants = variants(&self.prepared.stages.exports);
         for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
             write_atomic(&self.folder.join(&name), &bytes)?;
