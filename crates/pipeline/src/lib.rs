@@ -14,6 +14,7 @@ mod foreign;
 mod judge;
 mod manifest;
 mod noise;
+mod output;
 mod parse;
 mod places;
 mod provenance;
