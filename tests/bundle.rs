@@ -52,6 +52,7 @@ fn a_second_build_does_nothing_and_a_changed_one_only_what_changed() {
     let pipeline = project.pipeline();
     let planned = plansmith(&["build", text(&pipeline), "--plan-only"]).exits(0);
     assert_eq!(planned.stdout, "run    export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
+    assert_eq!(names(project.folder.path()), ["model", "pipeline.yaml"], "a plan writes nothing");
     let built = plansmith(&["build", text(&pipeline)]).exits(0);
     assert!(built.stdout.contains("built: "), "{}", built.stdout);
     let again = plansmith(&["build", text(&pipeline)]).exits(0);
@@ -88,6 +89,40 @@ fn a_changed_byte_of_any_file_is_found_and_named() {
     plansmith(&["check", text(&project.bundle())]).exits(0);
     std::fs::write(project.bundle().join("stray"), "x").unwrap();
     assert!(plansmith(&["check", text(&project.bundle())]).exits(2).stderr.contains("stray"));
+}
+
+#[test]
+fn damage_to_the_last_bundle_does_not_reach_the_next() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let weights = project.bundle().join("onnx/model_fp16.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    // The lowest bit of the last weight: what is computed hardly changes.
+    let last = bytes.len() - 2;
+    bytes[last] ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let run = plansmith(&["build", text(&project.pipeline()), "--set", "name=other"]).exits(0);
+    assert!(run.stderr.contains("export:fp32") && run.stderr.matches("taken over").count() == 1, "{}", run.stderr);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+}
+
+#[test]
+fn no_folder_is_replaced_that_holds_anything_else() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let before = files(project.folder.path());
+    for (output, said) in
+        [("model", "config.json"), (".", "model"), ("..", "needs the name of a folder"), ("pipeline.yaml", "no build made")]
+    {
+        let run = plansmith(&["build", text(&pipeline), "--set", &format!("output={output}")]).exits(2);
+        assert!(run.stderr.contains("`output`") && run.stderr.contains(said), "{output}: {}", run.stderr);
+        assert_eq!(files(project.folder.path()), before);
+    }
+    // A bundle is a build's own; one that the checkpoint was moved into is not replaced either.
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    std::fs::rename(project.folder.path().join("model"), project.bundle().join("model")).unwrap();
+    let run = plansmith(&["build", text(&pipeline), "--set", "source.checkpoint=dist/tiny/model"]).exits(2);
+    assert!(run.stderr.contains("which the checkpoint lies in"), "{}", run.stderr);
 }
 
 #[test]

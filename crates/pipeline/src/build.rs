@@ -138,6 +138,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
     let mut read = vec![("the pipeline file", path), ("the checkpoint", folder.as_path())];
     read.extend(golden.iter().map(|golden| ("the golden file", golden.as_path())));
+    read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
     let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
