@@ -138,6 +138,11 @@ fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let failed = project.folder.path().join("dist/tiny.failed");
     assert!(failed.join("report.html").is_file() && failed.join("verdict.json").is_file());
     plansmith(&["check", text(&project.bundle())]).exits(0);
+    // One that is whole and disagrees is not to be shipped.
+    assert!(plansmith(&["check", text(&failed)]).exits(1).stdout.contains("verdict disagree"));
+    let key = project.folder.path().join("key.pem");
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    assert!(plansmith(&["sign", text(&failed), "--key", text(&key)]).exits(2).stderr.contains("says disagree"));
     // A run that stops behind the verdict ends as the verdict does.
     let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify"]).exits(1);
     assert!(run.stdout.contains("tiny.partial") && run.stdout.contains("reference against golden: disagree"), "{}", run.stdout);
