@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use plansmith_engine::FarmEvent;
-use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
+use plansmith_pipeline::{Asked, BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
 use plansmith_verify::{Prompts, Verdict};
 use serde_json::json;
 
@@ -22,7 +22,9 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     with_options(pipeline, farm, which, |options, interrupt| {
         let file = &pipeline.pipeline;
         if let Some(system) = *emit {
-            output.write(&cells(file, options)?.write(system, &file.display().to_string())?)?;
+            let name = file.display().to_string();
+            let asked = Asked { pipeline: &name, overrides: &pipeline.set, require_executed: pipeline.require_executed };
+            output.write(&cells(file, options)?.write(system, asked)?)?;
             return Ok(Outcome::Done);
         }
         if !plan_only {
