@@ -169,6 +169,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
+        version: options.version,
     })?;
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
 }
