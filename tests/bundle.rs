@@ -207,6 +207,21 @@ fn a_bundle_is_verified_without_its_source() {
     *bytes.last_mut().unwrap() ^= 0xc0;
     std::fs::write(&weights, bytes).unwrap();
     plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(1);
+    // Looser limits, or other logits, than the bundle was sealed with.
+    for name in ["noise.json", "golden.safetensors"] {
+        let path = project.bundle().join(name);
+        let original = std::fs::read(&path).unwrap();
+        let changed = if name == "noise.json" {
+            String::from_utf8(original.clone()).unwrap().replace("e-", "e0").into()
+        } else {
+            [&original[..], &[0]].concat()
+        };
+        assert_ne!(original, changed);
+        std::fs::write(&path, changed).unwrap();
+        let run = plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(2);
+        assert!(run.stderr.contains(name) && run.stderr.contains("the manifest says"), "{}", run.stderr);
+        std::fs::write(&path, original).unwrap();
+    }
 }
 
 #[test]
