@@ -502,13 +502,13 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) runtime: Option<String>,
     /// Tokens of the prefill
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = at_least_one)]
     pub(crate) prefill: usize,
     /// Tokens decoded one by one
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub(crate) decode: usize,
     /// Repetitions after one warm-up; medians are printed
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) repeat: usize,
     /// Print JSON
     #[arg(long)]
@@ -545,6 +545,11 @@ pub(crate) struct Families {
 fn limit(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("needs a number from 0 on".to_owned()) }
+}
+
+/// A count.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "needs a number from 1 on".to_owned())
 }
 
 /// A number from 0 to 1.
