@@ -1,6 +1,6 @@
 //! `plansmith`: the command.
 //!
-//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes,
+//! `args` holds the flags, `commands` what each verb does, `output` all printing, `progress` how far work is, `exit` the exit codes,
 //! `interrupt` Ctrl-C.
 
 mod args;
@@ -9,6 +9,7 @@ mod exit;
 mod interrupt;
 mod model;
 mod output;
+mod progress;
 mod stamp;
 mod text;
 
@@ -29,7 +30,16 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let output = Output::new(&cli.global);
+    let mut output = Output::new(&cli.global);
+    if let Some(path) = cli.verb.events() {
+        match output.clone().with_events(path) {
+            Ok(with) => output = with,
+            Err(failure) => {
+                output.failure(&failure);
+                return ExitCode::from(2);
+            }
+        }
+    }
     match dispatch(cli.verb, &output) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {

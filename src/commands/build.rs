@@ -1,10 +1,10 @@
 //! `plansmith build`.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use indicatif::ProgressBar;
-use plansmith_engine::FarmEvent;
-use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
+use plansmith_engine::{Event as WorkerEvent, FarmEvent, Severity};
+use plansmith_pipeline::{BuildOptions, Built, Event, Finished, PARTS, Progress, SOURCE, VERIFY, build, cells, plan};
 use plansmith_verify::Prompts;
 use serde_json::json;
 
@@ -13,7 +13,8 @@ use super::verify::{open_options, prompts};
 use crate::args::{Build, FarmFlags, Merge, PipelineFlags};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
-use crate::output::{Output, human_bytes};
+use crate::output::Output;
+use crate::progress::{Candidate, Ended, Event as Told, Meter};
 use crate::stamp;
 
 pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
@@ -26,7 +27,7 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
             return Ok(Outcome::Done);
         }
         if !plan_only {
-            return execute(pipeline, options, interrupt, output);
+            return execute("build", pipeline, options, interrupt, output);
         }
         let stages = plan(file, options)?;
         if pipeline.json {
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
 pub(crate) fn merge(args: &Merge, output: &Output) -> Result<Outcome, Failure> {
     let farm = FarmFlags { no_cache: true, ..FarmFlags::default() };
     let which = Which { parts: Some(&args.parts), ..Which::default() };
-    with_options(&args.pipeline, &farm, which, |options, interrupt| execute(&args.pipeline, options, interrupt, output))
+    with_options(&args.pipeline, &farm, which, |options, interrupt| execute("merge", &args.pipeline, options, interrupt, output))
 }
 
 /// What of a pipeline is to run.
@@ -84,43 +85,88 @@ fn with_options(
     work(&options, &interrupt)
 }
 
-fn execute(pipeline: &PipelineFlags, options: &BuildOptions<'_>, interrupt: &Interrupt, output: &Output) -> Result<Outcome, Failure> {
-    let bar = output.steps_bar("building", 0);
+fn execute(
+    verb: &str,
+    pipeline: &PipelineFlags,
+    options: &BuildOptions<'_>,
+    interrupt: &Interrupt,
+    output: &Output,
+) -> Result<Outcome, Failure> {
+    output.event(&Told::Start { verb, version: stamp::LONG, pipeline: &pipeline.pipeline });
+    let meter = Meter::new(output);
     let mut hearing = None;
     let built = build(&pipeline.pipeline, options, &mut |event| {
         match event {
-            Event::Farm(FarmEvent::Opens) => hearing = Some(interrupt.heard()),
-            Event::Farm(FarmEvent::Closes) => hearing = None,
+            Event::Farm(_, FarmEvent::Opens) => hearing = Some(interrupt.heard()),
+            Event::Farm(_, FarmEvent::Closes) => hearing = None,
             _ => {}
         }
-        report(&event, &bar, output);
+        report(&event, &meter);
     })?;
-    bar.finish_and_clear();
+    drop(meter);
     conclude(&built, pipeline.json, options.only.is_empty(), output)
 }
 
-fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
+fn report(event: &Event<'_>, meter: &Meter) {
     match event {
-        Event::Source(bytes) => output.detail(format!("source: {} of weights", human_bytes(*bytes))),
+        Event::Stages(stages) => meter.stages(stages),
         Event::Begin(name) => {
-            bar.set_message((*name).to_owned());
-            output.detail(format!("{name}: begins"));
+            meter.begin(name);
+            meter.aside(|output| output.detail(format!("{name}: begins")));
         }
+        Event::Bytes(name, done, total) => meter.bytes(name, *done, *total),
         Event::Check(Progress { what, check, set }) => {
-            bar.set_message(format!("{what}: {check}"));
-            bar.inc(1);
-            output.detail(format!("verify: {what}: {check} of {set}"));
-        }
-        Event::Farm(event) => show_farm(event, output),
-        Event::End(name, time, taken_over) => {
-            bar.suspend(|| {
-                let how = if *taken_over { "unchanged, taken over".to_owned() } else { format!("{:.1} s", time.as_secs_f64()) };
-                output.note(format!("{name:<32} {how}"));
+            meter.doing(VERIFY, format!("{what}: {check}"));
+            meter.aside(|output| {
+                output.event(&Told::Check { stage: VERIFY, what, check: *check, set });
+                output.detail(format!("verify: {what}: {check} of {set}"));
             });
         }
-        Event::Hashed(bytes) => bar.set_message(format!("hashing: {}", human_bytes(*bytes))),
-        Event::Converted(bytes) => bar.set_message(format!("converting: {}", human_bytes(*bytes))),
+        Event::Farm(stage, event) => {
+            if let Some(stage) = stage {
+                follow_plan(stage, event, meter);
+            }
+            meter.aside(|output| show_farm(event, output));
+        }
+        Event::End(name, time, taken_over) => {
+            let is_stage = ![SOURCE, PARTS].contains(name);
+            let how = if *taken_over { Ended::TakenOver } else { Ended::Done };
+            meter.end(name, how, *time, is_stage);
+            // What comes before the stages is worth a line where it took a while.
+            if is_stage || *time >= Duration::from_secs(1) {
+                let how = if *taken_over { "unchanged, taken over".to_owned() } else { format!("{:.1} s", time.as_secs_f64()) };
+                meter.aside(|output| output.say(format!("{name:<32} {how}")));
+            }
+        }
     }
+}
+
+/// What a worker does, for the bar and the event stream.
+fn follow_plan(stage: &str, event: &FarmEvent<'_>, meter: &Meter) {
+    let told = match event {
+        FarmEvent::Started(_, estimate) => Told::Worker { stage, estimate_bytes: *estimate },
+        FarmEvent::Worker(_, WorkerEvent::PhaseStarted { phase, parent, steps }) => {
+            let more = if *steps > 1 { format!(" ({steps} steps)") } else { String::new() };
+            meter.doing(stage, format!("{phase}{more}"));
+            if parent.is_some() {
+                return;
+            }
+            Told::Phase { stage, phase }
+        }
+        FarmEvent::Worker(_, WorkerEvent::Log { severity, text }) if *severity <= Severity::Warning => {
+            Told::Log { stage, severity: format!("{severity:?}").to_lowercase(), text }
+        }
+        FarmEvent::Done(_, report) => Told::Plan {
+            stage,
+            path: &report.plan,
+            bytes: report.manifest.plan.bytes,
+            sha256: report.manifest.plan.sha256.to_string(),
+            peak_bytes: report.peak_bytes,
+            cached: report.cached,
+        },
+        _ => return,
+    };
+    meter.aside(|output| output.event(&told));
 }
 
 fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
@@ -129,6 +175,7 @@ fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Resul
         Built::Done(finished) => ("built", finished, Outcome::Done),
         Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
         Built::Stopped { stage, folder } => {
+            output.event(&Told::Result { exit_code: 0, result: "stopped", bundle: None, manifest_sha256: None });
             let folder = folder.display();
             output.result(if in_order {
                 format!("stages up to {stage} are done in {folder}; run without --stage to finish")
@@ -138,6 +185,15 @@ fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Resul
             return Ok(Outcome::Done);
         }
     };
+    if let Some(verdict) = &finished.verdict {
+        let candidates = verdict.candidates.iter().map(Candidate::from).collect();
+        output.event(&Told::Verdict { verdict: verdict.verdict, executed: verdict.executed, candidates });
+    }
+    let unchecked = outcome == Outcome::Disagreed && finished.verdict.as_ref().is_some_and(|verdict| verdict.exit_code(false) == 2);
+    if !unchecked {
+        let (exit_code, sha256) = (outcome.code(), Some(finished.manifest_sha256.to_string()));
+        output.event(&Told::Result { exit_code, result: word, bundle: Some(&finished.folder), manifest_sha256: sha256 });
+    }
     if json {
         output.json(&json!({
             "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
@@ -146,7 +202,7 @@ fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Resul
     } else {
         lines(word, finished, output)?;
     }
-    if outcome == Outcome::Disagreed && finished.verdict.as_ref().is_some_and(|verdict| verdict.exit_code(false) == 2) {
+    if unchecked {
         return Err(
             Failure::new("the artifacts could not be checked").hint(format!("see {}", finished.folder.join("verdict.json").display()))
         );

@@ -7,6 +7,7 @@ use plansmith_hub::{Address, Hub, Options, Place};
 use crate::args::Fetch;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
+use crate::progress::Meter;
 
 pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
     let address: Address = args.address.parse()?;
@@ -16,12 +17,10 @@ pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
     };
     let timeout = Duration::from_secs(args.timeout);
     let options = Options { allow_moving: args.allow_moving, force: args.force, jobs: args.jobs, timeout, ..Options::default() };
-    let bar = output.bytes_bar("fetching", 0);
-    let fetched = Hub::from_env()?.fetch(&address, &place, &options, &|progress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-    })?;
-    bar.finish_and_clear();
+    let what = "fetching";
+    let meter = Meter::of(output, what);
+    let fetched = Hub::from_env()?.fetch(&address, &place, &options, &|progress| meter.bytes(what, progress.done, progress.total))?;
+    drop(meter);
     if args.json {
         output.json(&fetched)?;
         return Ok(Outcome::Done);

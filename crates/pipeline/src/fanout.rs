@@ -40,9 +40,14 @@ pub(crate) fn cells(stages: &Stages) -> Vec<String> {
 ///
 /// # Errors
 /// A part is none, was changed, or they do not have all stages.
-pub(crate) fn join(store: &mut Store, stages: &Stages, parts: &[PathBuf]) -> Result<(), Error> {
+pub(crate) fn join(store: &mut Store, stages: &Stages, parts: &[PathBuf], progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+    let sizes = parts.iter().map(|part| store.missing_of(part)).collect::<Result<Vec<u64>, _>>()?;
+    let (mut done, total) = (0, sizes.iter().sum());
     for part in parts {
-        store.adopt(part)?;
+        store.adopt(part, &mut |bytes| {
+            done += bytes;
+            progress(done.min(total), total);
+        })?;
     }
     let exports = stages.exports.iter().map(|stage| (stage.name(), stage.key));
     let plans = stages.plans.iter().map(|stage| (stage.name(&stages.exports), stage.key));
