@@ -44,6 +44,10 @@ pub(crate) struct Global {
     /// Colour of messages
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: clap::ColorChoice,
+
+    /// Never use the network. Only `fetch` ever does: it then takes what is there already, or says what is missing
+    #[arg(long, global = true)]
+    pub(crate) offline: bool,
 }
 
 #[derive(Debug, Subcommand)]

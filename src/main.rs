@@ -40,7 +40,7 @@ fn main() -> ExitCode {
             }
         }
     }
-    match dispatch(cli.verb, &output) {
+    match dispatch(cli.verb, cli.global.offline, &output) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             output.failure(&failure);
@@ -49,10 +49,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
+fn dispatch(verb: Verb, offline: bool, output: &Output) -> Result<Outcome, Failure> {
     match verb {
         Verb::Inspect(args) => commands::inspect::run(&args, output),
-        Verb::Fetch(args) => commands::fetch::run(&args, output),
+        Verb::Fetch(args) => commands::fetch::run(&args, offline, output),
         Verb::Import(args) => commands::import::run(&args, output),
         Verb::Export(args) => commands::export::run(&args, output),
         Verb::Engine(args) => commands::engine::run(&args, output),

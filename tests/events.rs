@@ -165,7 +165,8 @@ fn a_merge_tells_how_much_of_the_parts_is_hashed() {
     assert_eq!((last["done_bytes"].as_u64(), last["total_bytes"].as_u64()), (Some(total), Some(total)), "{last}");
     assert_eq!(told.last().unwrap()["result"], "built");
 
-    let run = plansmith(&["merge", text(&pipeline), text(&folder.path().join("none")), "--events", "-"]).exits(2);
+    let run =
+        plansmith(&["merge", text(&pipeline), text(&folder.path().join("none")), "--set", "output=dist/other", "--events", "-"]).exits(2);
     let told = events(&run.stderr);
     assert_eq!(ends(&told).last().unwrap(), &("parts".to_owned(), "failed".to_owned()));
     assert_eq!(told.last().unwrap()["exit_code"], 2);
