@@ -120,7 +120,7 @@ fn a_failed_build_ends_with_its_exit_code_and_an_error_with_its_hint() {
     assert_eq!(of(&told, "verdict")[0]["verdict"], "disagree");
     let last = told.last().unwrap();
     assert_eq!((&last["exit_code"], &last["result"]), (&1.into(), &"failed".into()));
-    assert!(last["bundle"].as_str().unwrap().ends_with("tiny.failed"));
+    assert!(last["folder"].as_str().unwrap().ends_with("tiny.failed"));
 
     // A stage that fails ends before the error does.
     let weights = folder.path().join("model/model.safetensors");

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use plansmith_engine::{Event as WorkerEvent, FarmEvent, Severity};
-use plansmith_pipeline::{BuildOptions, Built, Event, Finished, PARTS, Progress, SOURCE, VERIFY, build, cells, plan};
-use plansmith_verify::Prompts;
+use plansmith_pipeline::{Asked, BuildOptions, Built, Event, Finished, PARTS, Progress, SOURCE, VERIFY, build, cells, plan};
+use plansmith_verify::{Prompts, Verdict};
 use serde_json::json;
 
 use super::engine::{lookup, show_farm};
@@ -23,7 +23,9 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     with_options(pipeline, farm, which, |options, interrupt| {
         let file = &pipeline.pipeline;
         if let Some(system) = *emit {
-            output.write(&cells(file, options)?.write(system, &file.display().to_string())?)?;
+            let name = file.display().to_string();
+            let asked = Asked { pipeline: &name, overrides: &pipeline.set, require_executed: pipeline.require_executed };
+            output.write(&cells(file, options)?.write(system, asked)?)?;
             return Ok(Outcome::Done);
         }
         if !plan_only {
@@ -104,7 +106,7 @@ fn execute(
         report(&event, &meter);
     })?;
     drop(meter);
-    conclude(&built, pipeline.json, options.only.is_empty(), output)
+    conclude(&built, pipeline, options.only.is_empty(), output)
 }
 
 fn report(event: &Event<'_>, meter: &Meter) {
@@ -169,45 +171,53 @@ fn follow_plan(stage: &str, event: &FarmEvent<'_>, meter: &Meter) {
     meter.aside(|output| output.event(&told));
 }
 
-fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
-    let (word, finished, outcome) = match built {
-        Built::UpToDate(finished) => ("up to date", finished, Outcome::Done),
-        Built::Done(finished) => ("built", finished, Outcome::Done),
-        Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
-        Built::Stopped { stage, folder } => {
-            output.event(&Told::Result { exit_code: 0, result: "stopped", bundle: None, manifest_sha256: None });
+fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
+    let (word, folder, verdict, finished) = match built {
+        Built::UpToDate(finished) => ("up to date", &finished.folder, &finished.verdict, Some(finished)),
+        Built::Done(finished) => ("built", &finished.folder, &finished.verdict, Some(finished)),
+        Built::Failed(finished) => ("failed", &finished.folder, &finished.verdict, Some(finished)),
+        Built::Stopped { folder, verdict, .. } => ("stopped", folder, verdict, None),
+    };
+    let outcome = judged(verdict.as_ref(), pipeline.require_executed, folder);
+    if let Some(verdict) = verdict {
+        let candidates = verdict.candidates.iter().map(Candidate::from).collect();
+        output.event(&Told::Verdict { verdict: verdict.verdict, executed: verdict.executed, candidates });
+    }
+    // Where there is none, an error follows.
+    if let Ok(outcome) = &outcome {
+        let sha256 = finished.map(|finished| finished.manifest_sha256.to_string());
+        output.event(&Told::Result { exit_code: outcome.code(), result: word, folder, manifest_sha256: sha256 });
+    }
+    match (built, finished) {
+        (_, Some(finished)) if pipeline.json => output.json(&json!({
+            "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
+            "verdict": finished.verdict,
+        }))?,
+        (_, Some(finished)) => lines(word, finished, output)?,
+        (Built::Stopped { stage, .. }, None) if pipeline.json => {
+            output.json(&json!({ "result": word, "stage": stage, "folder": folder, "verdict": verdict }))?;
+        }
+        (Built::Stopped { stage, .. }, None) => {
             let folder = folder.display();
             output.result(if in_order {
                 format!("stages up to {stage} are done in {folder}; run without --stage to finish")
             } else {
                 format!("{stage}: done in {folder}; plansmith merge joins parts")
             })?;
-            return Ok(Outcome::Done);
+            verdict.iter().try_for_each(|verdict| output.result(verdict.summary()))?;
         }
-    };
-    if let Some(verdict) = &finished.verdict {
-        let candidates = verdict.candidates.iter().map(Candidate::from).collect();
-        output.event(&Told::Verdict { verdict: verdict.verdict, executed: verdict.executed, candidates });
+        (_, None) => {}
     }
-    let unchecked = outcome == Outcome::Disagreed && finished.verdict.as_ref().is_some_and(|verdict| verdict.exit_code(false) == 2);
-    if !unchecked {
-        let (exit_code, sha256) = (outcome.code(), Some(finished.manifest_sha256.to_string()));
-        output.event(&Told::Result { exit_code, result: word, bundle: Some(&finished.folder), manifest_sha256: sha256 });
+    outcome
+}
+
+/// How a build ends whose artifacts were judged so; where they were not, nothing was left to judge.
+fn judged(verdict: Option<&Verdict>, require_executed: bool, folder: &Path) -> Result<Outcome, Failure> {
+    match verdict.map_or(0, |verdict| verdict.exit_code(require_executed)) {
+        0 => Ok(Outcome::Done),
+        1 => Ok(Outcome::Disagreed),
+        _ => Err(Failure::new("the artifacts could not be checked").hint(format!("see {}", folder.join("verdict.json").display()))),
     }
-    if json {
-        output.json(&json!({
-            "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
-            "verdict": finished.verdict,
-        }))?;
-    } else {
-        lines(word, finished, output)?;
-    }
-    if unchecked {
-        return Err(
-            Failure::new("the artifacts could not be checked").hint(format!("see {}", finished.folder.join("verdict.json").display()))
-        );
-    }
-    Ok(outcome)
 }
 
 fn lines(word: &str, finished: &Finished, output: &Output) -> Result<(), Failure> {

@@ -43,7 +43,7 @@ pub(crate) enum Event<'a> {
     /// What people are told besides.
     Message { text: &'a str },
     /// The last line of a run that ended as it should: exit code 0 or 1.
-    Result { exit_code: u8, result: &'a str, bundle: Option<&'a Path>, manifest_sha256: Option<String> },
+    Result { exit_code: u8, result: &'a str, folder: &'a Path, manifest_sha256: Option<String> },
     /// The last line of one that did not.
     Error { exit_code: u8, message: &'a str, causes: &'a [String], hint: Option<&'a str> },
 }

@@ -14,6 +14,7 @@ mod foreign;
 mod judge;
 mod manifest;
 mod noise;
+mod output;
 mod parse;
 mod places;
 mod provenance;
@@ -28,7 +29,7 @@ pub use build::{BuildOptions, Built, Event, Finished, PARTS, SOURCE, StagePlan, 
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};
 pub use clients::{Sidecars, Variant, sidecars, triton_config};
-pub use emit::{Fanout, System};
+pub use emit::{Asked, Fanout, System};
 pub use error::Error;
 pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec};
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
