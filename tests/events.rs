@@ -171,3 +171,42 @@ fn a_merge_tells_how_much_of_the_parts_is_hashed() {
     assert_eq!(ends(&told).last().unwrap(), &("parts".to_owned(), "failed".to_owned()));
     assert_eq!(told.last().unwrap()["exit_code"], 2);
 }
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_plan_s_worker_is_followed() {
+    let (folder, pipeline) = project();
+    let engines = "engines: [{ from: fp16, architectures: [sm86], profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 64] } } }]\n";
+    std::fs::write(&pipeline, format!("{PIPELINE}{engines}")).unwrap();
+    let file = folder.path().join("events.jsonl");
+    build(&pipeline, &["--events", text(&file)]).exits(0);
+    let told = events(&std::fs::read_to_string(&file).unwrap());
+    let stage = "engine:fp16:sm86:decode";
+    assert!(ends(&told).contains(&(stage.to_owned(), "done".to_owned())));
+    assert!(of(&told, "worker")[0]["estimate_bytes"].as_u64().unwrap() > 0);
+    let phases: Vec<&str> = of(&told, "phase").into_iter().map(|line| line["phase"].as_str().unwrap()).collect();
+    assert!(["parse", "build", "write"].iter().all(|phase| phases.contains(phase)), "{phases:?}");
+    let plan = of(&told, "plan")[0];
+    assert_eq!((&plan["stage"], &plan["cached"]), (&stage.into(), &false.into()));
+    let bytes = find_plan(&folder.path().join("dist/tiny/engines"));
+    assert_eq!(
+        (plan["bytes"].as_u64(), plan["sha256"].as_str().unwrap()),
+        (Some(bytes.len() as u64), &*plansmith_files::Digest::of(&bytes).to_string())
+    );
+    let verdict = of(&told, "verdict")[0]["candidates"].as_array().unwrap();
+    assert!(verdict.iter().any(|one| one["path"].as_str().unwrap().ends_with("decode.plan")), "{verdict:?}");
+}
+
+/// The bytes of the one plan below `folder`.
+fn find_plan(folder: &Path) -> Vec<u8> {
+    let mut found = None;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found = Some(find_plan(&path));
+        } else if path.extension().is_some_and(|extension| extension == "plan") {
+            found = Some(std::fs::read(&path).unwrap());
+        }
+    }
+    found.unwrap()
+}
