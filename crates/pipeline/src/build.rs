@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
-use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
+use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, remove_marked, sha256_file, write_atomic};
 use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
@@ -17,7 +17,7 @@ use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
-use crate::output::Output;
+use crate::output::{MARKS, Output};
 use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
@@ -253,7 +253,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         if plansmith_files::is_dir(&folder)
             && let Some(_lock) = FolderLock::take(&folder)?
         {
-            plansmith_files::remove_dir_all(&folder)?;
+            remove_marked(&folder, &MARKS)?;
         }
         return Ok(Built::UpToDate(finished));
     }
@@ -493,7 +493,7 @@ impl Run<'_> {
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
         let target = if agreed { &self.prepared.output.bundle } else { &self.prepared.output.failed }.clone();
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
-        exchange_folder(self.folder, &target)?;
+        exchange_folder(self.folder, &target, &MARKS)?;
         let finished = Finished { folder: target, manifest_sha256: Digest::of(&bytes), manifest, verdict: Some(verdict) };
         Ok(if agreed { Built::Done(finished) } else { Built::Failed(finished) })
     }

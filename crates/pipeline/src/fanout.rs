@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::space;
 use crate::stages::Stages;
 use crate::store::Store;
 
@@ -41,12 +42,12 @@ pub(crate) fn cells(stages: &Stages) -> Vec<String> {
 /// # Errors
 /// A part is none, was changed, or they do not have all stages.
 pub(crate) fn join(store: &mut Store, stages: &Stages, parts: &[PathBuf], progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
-    let sizes = parts.iter().map(|part| store.missing_of(part)).collect::<Result<Vec<u64>, _>>()?;
-    let (mut done, total) = (0, sizes.iter().sum());
+    let (mut done, total) = (0, store.missing_of(parts)?);
+    space::for_parts(store.folder(), parts, total)?;
     for part in parts {
         store.adopt(part, &mut |bytes| {
             done += bytes;
-            progress(done.min(total), total);
+            progress(done, total);
         })?;
     }
     let exports = stages.exports.iter().map(|stage| (stage.name(), stage.key));

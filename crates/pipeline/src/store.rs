@@ -73,11 +73,21 @@ impl Store {
         Ok(Some(files))
     }
 
-    /// Bytes of `part` that [`Store::adopt`] would hash.
-    pub(crate) fn missing_of(&self, part: &Path) -> Result<u64, Error> {
-        let (_, _, done) = read_part(part)?;
-        let missing = done.iter().filter(|(name, stage)| !self.has(name, stage.key));
-        Ok(missing.flat_map(|(_, stage)| stage.files.values()).map(|record| record.bytes).sum())
+    /// The folder being filled.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Bytes of `parts` that [`Store::adopt`] would take, one after the other.
+    pub(crate) fn missing_of(&self, parts: &[PathBuf]) -> Result<u64, Error> {
+        let mut missing: BTreeMap<(String, Digest), u64> = BTreeMap::new();
+        for part in parts {
+            let (_, _, done) = read_part(part)?;
+            for (name, stage) in done.into_iter().filter(|(name, stage)| !self.has(name, stage.key)) {
+                missing.insert((name, stage.key), stage.files.values().map(|record| record.bytes).sum());
+            }
+        }
+        Ok(missing.values().sum())
     }
 
     /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed; `progress` is
