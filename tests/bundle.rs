@@ -58,6 +58,11 @@ fn a_second_build_does_nothing_and_a_changed_one_only_what_changed() {
     let again = plansmith(&["build", text(&pipeline)]).exits(0);
     assert!(again.stdout.starts_with("up to date: nothing changed, nothing to do"), "{}", again.stdout);
     assert_eq!(again.stderr, "");
+    // What the manifest says of the source is part of it.
+    let revision = format!("source.revision={}", "a".repeat(40));
+    let pinned = plansmith(&["build", text(&pipeline), "--set", &revision]).exits(0);
+    assert_eq!(pinned.stderr.matches("taken over").count(), 2, "{}", pinned.stderr);
+    assert!(std::fs::read_to_string(project.bundle().join("manifest.json")).unwrap().contains(&"a".repeat(40)));
     let planned = plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all", "--plan-only"]).exits(0);
     assert_eq!(planned.stdout, "cached export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
     plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all"]).exits(0);
@@ -202,6 +207,21 @@ fn a_bundle_is_verified_without_its_source() {
     *bytes.last_mut().unwrap() ^= 0xc0;
     std::fs::write(&weights, bytes).unwrap();
     plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(1);
+    // Looser limits, or other logits, than the bundle was sealed with.
+    for name in ["noise.json", "golden.safetensors"] {
+        let path = project.bundle().join(name);
+        let original = std::fs::read(&path).unwrap();
+        let changed = if name == "noise.json" {
+            String::from_utf8(original.clone()).unwrap().replace("e-", "e0").into()
+        } else {
+            [&original[..], &[0]].concat()
+        };
+        assert_ne!(original, changed);
+        std::fs::write(&path, changed).unwrap();
+        let run = plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(2);
+        assert!(run.stderr.contains(name) && run.stderr.contains("the manifest says"), "{}", run.stderr);
+        std::fs::write(&path, original).unwrap();
+    }
 }
 
 #[test]

@@ -11,7 +11,7 @@ use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source, builtin_within};
+use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
@@ -174,6 +174,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
+        version: options.version,
     })?;
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
 }
@@ -434,7 +435,7 @@ impl Run<'_> {
         let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
         let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
-        let oracle = self.folder.join("golden.safetensors");
+        let oracle = self.folder.join(GOLDEN_NAME);
         if let Some(golden) = &prepared.golden {
             copy_file(golden, &oracle)?;
         }
@@ -459,7 +460,7 @@ impl Run<'_> {
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),
         )?;
-        self.record("golden.safetensors")?;
+        self.record(GOLDEN_NAME)?;
         self.record(NOISE_NAME)?;
         let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
         write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;

@@ -85,6 +85,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) open: &'a OpenOptions,
     pub(crate) lookup: &'a Lookup,
     pub(crate) companions: &'a [PathBuf],
+    pub(crate) version: &'a str,
 }
 
 impl Stages {
@@ -104,6 +105,11 @@ impl Stages {
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
         hasher.field(CLIENTS_VERSION);
+        // Another plansmith may judge otherwise; graphs and plans that it would make alike are taken over all the same.
+        hasher.field(inputs.version.as_bytes());
+        // The manifest says where the source came from.
+        let source = &inputs.pipeline.source;
+        hasher.field(format!("{source:?} {:?}", commit_of_folder(inputs.source.checkpoint.dir())).as_bytes());
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
