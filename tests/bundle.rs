@@ -303,13 +303,11 @@ fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
     let project = Project::new();
     let pipeline = project.pipeline();
     plansmith(&["build", text(&pipeline)]).exits(0);
-    let mut random: u64 = 20_261_130;
-    let mut killed = 0;
+    let (mut random, mut killed) = (20_261_130, 0);
     for round in 0..50 {
         let logits = ["export.1.logits=all", "export.1.logits=last"][round % 2];
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut child = common::command(&["-q", "build", text(&pipeline), "--set", logits, "--force"]).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(random >> 33 & 0x1ff));
+        std::thread::sleep(std::time::Duration::from_millis(next(&mut random, 512)));
         child.kill().unwrap();
         killed += usize::from(!child.wait().unwrap().success());
         plansmith(&["check", text(&project.bundle())]).exits(0);
@@ -318,4 +316,65 @@ fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
     plansmith(&["build", text(&pipeline)]).exits(0);
     plansmith(&["check", text(&project.bundle())]).exits(0);
     assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}
+
+/// A number that looks random, from 0 to below `limit`.
+fn next(random: &mut u64, limit: u64) -> u64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 33) % limit
+}
+
+/// As above, where the bundle is joined of parts.
+#[test]
+fn a_merge_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let forms = ["all", "last"].map(|logits| {
+        let part = project.folder.path().join(logits);
+        let (logits, output) = (format!("export.1.logits={logits}"), format!("output={}", text(&part)));
+        plansmith(&["build", text(&pipeline), "--set", &logits, "--set", &output, "--only", "export:fp16", "--only", "export:fp32"])
+            .exits(0);
+        (logits, part)
+    });
+    let run = |form: &(String, PathBuf)| common::command(&["-q", "merge", text(&pipeline), text(&form.1), "--set", &form.0]);
+    common::run(&mut run(&forms[0])).exits(0);
+    let (mut random, mut killed) = (20_261_130, 0);
+    for round in 1..=30 {
+        let mut child = run(&forms[round % 2]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(next(&mut random, 512)));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&project.bundle())]).exits(0);
+    }
+    assert!(killed >= 5, "{killed} of 30 were killed before they had ended");
+    common::run(&mut run(&forms[1])).exits(0);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}
+
+/// A signature is there or not, never half, and nothing else is left in the bundle.
+#[test]
+fn a_signing_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let (bundle, key) = (project.bundle(), project.folder.path().join("key.pem"));
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    let public = key.with_added_extension("pub");
+    let signature = bundle.join("provenance.dsse.json");
+    let (mut random, mut killed, mut signed) = (20_261_130, 0, 0);
+    for _ in 0..60 {
+        let mut child = common::command(&["-q", "sign", text(&bundle), "--key", text(&key)]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(next(&mut random, 60_000)));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&bundle)]).exits(0);
+        if signature.exists() {
+            plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
+            signed += 1;
+            std::fs::remove_file(&signature).unwrap();
+        }
+    }
+    assert!(killed >= 5 && signed >= 1, "{killed} of 60 were killed, {signed} had signed");
+    plansmith(&["sign", text(&bundle), "--key", text(&key)]).exits(0);
+    plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
 }

@@ -25,7 +25,7 @@ mod text;
 mod watch;
 
 pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, builtin, builtin_within};
-pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, cells, plan};
+pub use build::{BuildOptions, Built, Event, Finished, PARTS, SOURCE, StagePlan, build, cells, plan};
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};
 pub use clients::{Sidecars, Variant, sidecars, triton_config};
@@ -35,5 +35,5 @@ pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec,
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
 pub use provenance::{PROVENANCE_NAME, SIGNATURE_NAME, Signed, sign_bundle};
-pub use stages::companions;
+pub use stages::{VERIFY, companions};
 pub use text::Text;

@@ -17,7 +17,7 @@ use crate::clients::CLIENTS_VERSION;
 use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
 
 /// The stage that checks what the others made.
-pub(crate) const VERIFY: &str = "verify";
+pub const VERIFY: &str = "verify";
 /// The last stage.
 pub(crate) const BUNDLE: &str = "bundle";
 
