@@ -267,6 +267,23 @@ fn the_rust_example_prints_the_sentence() {
 }
 
 #[test]
+#[ignore = "needs the demo GGUF, ONNX Runtime and its C header: run by cargo xtask test"]
+fn the_cpp_example_says_what_transformers_says() {
+    let include = std::env::var_os("PLANSMITH_ORT_INCLUDE").expect("cargo xtask test sets PLANSMITH_ORT_INCLUDE");
+    let folder = tempfile::tempdir().unwrap();
+    let (source, consumer) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cpp/main.cpp"), folder.path().join("consumer"));
+    let flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-I"];
+    run(Command::new("g++").args(flags).arg(include).arg(source).args(["-ldl", "-o"]).arg(&consumer)).exits(0);
+    let bundle = demo();
+    for case in json(&greedy())["cases"].as_array().unwrap() {
+        let ids = case["ids"].as_array().unwrap().iter().map(Value::to_string);
+        let said = run(Command::new(&consumer).arg(&bundle).args(ids)).exits(0);
+        let wanted = [&case["prompt"], &case["text"]].map(|text| text.as_str().unwrap()).concat();
+        assert_eq!(said.stdout, wanted + "\n");
+    }
+}
+
+#[test]
 #[ignore = "needs the Python clients: run by cargo xtask test"]
 fn polygraphy_and_onnxslim_read_both_dialects() {
     let folder = tempfile::tempdir().unwrap();

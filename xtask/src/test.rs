@@ -72,6 +72,7 @@ fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<
             None if test.needs_chromium() && chromium.is_none() => Some("Chromium (PLANSMITH_CHROMIUM names one)"),
             None if test.needs_python_clients() && !clients.have_pythons() => Some("onnxruntime-genai and Optimum"),
             None if test.needs_transformers_js() && !clients.have_modules() => Some("transformers.js"),
+            None if test.needs_header() && !clients.have_header() => Some("ONNX Runtime's C header"),
             None => None,
         }
     };

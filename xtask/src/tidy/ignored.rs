@@ -15,7 +15,7 @@ pub(crate) struct Ignored {
 }
 
 /// The words of a reason, and the asset that each stands for; a GPU, a browser and the worker are no assets.
-const NEEDS: [(&str, Option<Asset>); 10] = [
+const NEEDS: [(&str, Option<Asset>); 11] = [
     ("ONNX Runtime", Some(Asset::OnnxRuntime)),
     ("the demo model", Some(Asset::DemoModel)),
     ("the demo GGUF", Some(Asset::DemoModel)),
@@ -26,6 +26,7 @@ const NEEDS: [(&str, Option<Asset>); 10] = [
     ("Chromium", None),
     ("the Python clients", None),
     ("transformers.js", None),
+    ("C header", None),
 ];
 
 impl Ignored {
@@ -57,6 +58,11 @@ impl Ignored {
     /// Whether it needs transformers.js.
     pub(crate) fn needs_transformers_js(&self) -> bool {
         self.needs.contains(&"transformers.js")
+    }
+
+    /// Whether it needs ONNX Runtime's C header.
+    pub(crate) fn needs_header(&self) -> bool {
+        self.needs.contains(&"C header")
     }
 }
 
