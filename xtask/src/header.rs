@@ -29,7 +29,10 @@ pub(crate) fn get() -> Result<PathBuf, Error> {
         return Err(Error::Missing {
             what: "ONNX Runtime's C header".into(),
             why: tail(&output.stderr, 1),
-            hint: format!("check the network ({URL}), or put onnxruntime_c_api.h into {}; --allow-missing goes on without", folder.display()),
+            hint: format!(
+                "check the network ({URL}), or put onnxruntime_c_api.h into {}; --allow-missing goes on without",
+                folder.display()
+            ),
         });
     }
     files::replace_folder(beside, &folder)?;

@@ -14,14 +14,14 @@ use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 use crate::assess::{Assessment, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
-use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
+use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
 use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
+use crate::{Error, Fanout, Progress, Text, fanout, provenance, read_pipeline, repository, space};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -117,6 +117,8 @@ struct Prepared {
     prompts: Prompts,
     prompts_origin: String,
     golden: Option<PathBuf>,
+    /// Graphs by others, as the pipeline names them.
+    graphs: Vec<GraphCandidate>,
     companions: Vec<PathBuf>,
     output: PathBuf,
 }
@@ -151,6 +153,8 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         }
     };
     let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
+    let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
+    let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
     let companions = companions(&folder);
     let stages = Stages::of(&Inputs {
         path,
@@ -159,12 +163,13 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         audit: &audit,
         prompts: &prompts,
         golden: golden.as_deref(),
+        graphs: &graphs,
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
     })?;
     let output = resolve(path, &pipeline.output.0);
-    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
+    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
 
 /// The folder that is filled, and the one that a failed bundle is left in.
@@ -259,7 +264,8 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     if let Some(parts) = options.parts {
         fanout::join(&mut store, &prepared.stages, parts)?;
     }
-    space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
+    let twice = prepared.pipeline.layouts.contains(&Layout::Triton);
+    space::check(&folder, prepared.source.checkpoint.dir(), (&prepared.stages, twice), &store, &wanted)?;
     let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
     for stage in prepared.stages.exports.iter().filter(|stage| wanted.contains(&stage.name())) {
         run.stage(&stage.name(), stage.key, progress, |run, progress| run.export(stage, progress))?;
@@ -415,6 +421,10 @@ impl Run<'_> {
             let name = format!("onnx/{}", stage.file);
             graphs.push(GraphCandidate::file(&self.folder.join(&name), &name)?);
         }
+        for graph in &prepared.graphs {
+            let path = graph.path.as_deref().unwrap_or(Path::new(&graph.name));
+            graphs.push(GraphCandidate::file(path, &graph.name)?);
+        }
         let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
         let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
@@ -466,6 +476,11 @@ impl Run<'_> {
         for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
             write_atomic(&self.folder.join(&name), &bytes)?;
             self.record(&name)?;
+        }
+        if self.prepared.pipeline.layouts.contains(&Layout::Triton) {
+            let name = &self.prepared.pipeline.name.0;
+            let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
+            self.files.extend(written);
         }
         self.store.close(&self.files)?;
         let mut manifest = self.manifest(&verdict);
@@ -528,6 +543,7 @@ fn variants(exports: &[ExportStage]) -> Vec<Variant> {
             file: format!("onnx/{}", stage.file),
             cache: stage.lowered.compute,
             shares_buffer: stage.lowered.shares_buffer,
+            data: stage.weights.clone(),
         })
         .collect()
 }
