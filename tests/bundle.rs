@@ -52,6 +52,7 @@ fn a_second_build_does_nothing_and_a_changed_one_only_what_changed() {
     let pipeline = project.pipeline();
     let planned = plansmith(&["build", text(&pipeline), "--plan-only"]).exits(0);
     assert_eq!(planned.stdout, "run    export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
+    assert_eq!(names(project.folder.path()), ["model", "pipeline.yaml"], "a plan writes nothing");
     let built = plansmith(&["build", text(&pipeline)]).exits(0);
     assert!(built.stdout.contains("built: "), "{}", built.stdout);
     let again = plansmith(&["build", text(&pipeline)]).exits(0);
@@ -91,6 +92,40 @@ fn a_changed_byte_of_any_file_is_found_and_named() {
 }
 
 #[test]
+fn damage_to_the_last_bundle_does_not_reach_the_next() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let weights = project.bundle().join("onnx/model_fp16.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    // The lowest bit of the last weight: what is computed hardly changes.
+    let last = bytes.len() - 2;
+    bytes[last] ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let run = plansmith(&["build", text(&project.pipeline()), "--set", "name=other"]).exits(0);
+    assert!(run.stderr.contains("export:fp32") && run.stderr.matches("taken over").count() == 1, "{}", run.stderr);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+}
+
+#[test]
+fn no_folder_is_replaced_that_holds_anything_else() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let before = files(project.folder.path());
+    for (output, said) in
+        [("model", "config.json"), (".", "model"), ("..", "needs the name of a folder"), ("pipeline.yaml", "no build made")]
+    {
+        let run = plansmith(&["build", text(&pipeline), "--set", &format!("output={output}")]).exits(2);
+        assert!(run.stderr.contains("`output`") && run.stderr.contains(said), "{output}: {}", run.stderr);
+        assert_eq!(files(project.folder.path()), before);
+    }
+    // A bundle is a build's own; one that the checkpoint was moved into is not replaced either.
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    std::fs::rename(project.folder.path().join("model"), project.bundle().join("model")).unwrap();
+    let run = plansmith(&["build", text(&pipeline), "--set", "source.checkpoint=dist/tiny/model"]).exits(2);
+    assert!(run.stderr.contains("which the checkpoint lies in"), "{}", run.stderr);
+}
+
+#[test]
 fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let project = Project::new();
     plansmith(&["build", text(&project.pipeline())]).exits(0);
@@ -103,6 +138,18 @@ fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let failed = project.folder.path().join("dist/tiny.failed");
     assert!(failed.join("report.html").is_file() && failed.join("verdict.json").is_file());
     plansmith(&["check", text(&project.bundle())]).exits(0);
+    // One that is whole and disagrees is not to be shipped.
+    assert!(plansmith(&["check", text(&failed)]).exits(1).stdout.contains("verdict disagree"));
+    let key = project.folder.path().join("key.pem");
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    assert!(plansmith(&["sign", text(&failed), "--key", text(&key)]).exits(2).stderr.contains("says disagree"));
+    // A run that stops behind the verdict ends as the verdict does.
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify"]).exits(1);
+    assert!(run.stdout.contains("tiny.partial") && run.stdout.contains("reference against golden: disagree"), "{}", run.stdout);
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify", "--json"]).exits(1);
+    let said: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&said["result"], &said["stage"], &said["verdict"]["verdict"]), (&"stopped".into(), &"verify".into(), &"disagree".into()));
+    assert!(project.folder.path().join("dist/tiny.partial/report.html").is_file());
 }
 
 #[test]

@@ -5,7 +5,7 @@ mod common;
 
 use std::process::Stdio;
 
-use common::{case, command, plansmith, text};
+use common::{case, command, copy_files, plansmith, text};
 
 #[test]
 fn an_error_names_both_sides_and_the_next_step() {
@@ -88,6 +88,10 @@ fn a_golden_of_the_reference_agrees_with_itself_and_not_with_another() {
     assert!(run.stdout.ends_with("the files differ\n"), "{}", run.stdout);
     let other_prompts = case("linear_rope").join("golden.safetensors");
     plansmith(&["compare", text(&one), text(&other_prompts)]).exits(2);
+    let model = folder.path().join("model");
+    copy_files(&case("linear_rope"), &model);
+    let run = plansmith(&["golden", text(&model), "-o", text(&model.join("model.safetensors"))]).exits(2);
+    assert!(run.stderr.contains("holds weights of the source"), "{}", run.stderr);
 }
 
 #[test]

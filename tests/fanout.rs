@@ -15,11 +15,16 @@ const PIPELINE: &str = "name: tiny\nsource: { checkpoint: model }\nexport:\n  - 
 const PLANS: &str =
     "engines:\n  - { from: fp16, architectures: [sm86, sm89], profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 64] } } }\n";
 
+/// A name that a shell and make read otherwise where it is not quoted.
+const FILE: &str = "a pipe'line $HOME #1.yaml";
+/// The same of a value.
+const SET: &str = "name=it's $HOME";
+
 /// A team's checkout.
 fn checkout(more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy_files(&case("llama3_rope"), &folder.path().join("model"));
-    std::fs::write(folder.path().join("pipeline.yaml"), format!("{PIPELINE}{more}")).unwrap();
+    std::fs::write(folder.path().join(FILE), format!("{PIPELINE}{more}")).unwrap();
     folder
 }
 
@@ -36,7 +41,7 @@ fn shell(folder: &Path, script: &str, variables: &[(&str, &str)]) {
 
 fn emitted(folder: &Path, system: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plansmith"));
-    let output = command.args(["build", "pipeline.yaml", "--emit", system]).current_dir(folder).output().unwrap();
+    let output = command.args(["build", FILE, "--set", SET, "--emit", system]).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -91,7 +96,7 @@ fn run_jobs(folder: &Path, system: &str) {
 
 fn every_system_gives_the_same(more: &str) {
     let one = checkout(more);
-    plansmith(&["build", text(&one.path().join("pipeline.yaml"))]).exits(0);
+    plansmith(&["build", text(&one.path().join(FILE)), "--set", SET]).exits(0);
     let wanted = std::fs::read_to_string(one.path().join("dist/tiny/manifest.json")).unwrap();
     for system in ["github-actions", "gitlab", "argo", "make"] {
         let team = checkout(more);
@@ -116,7 +121,7 @@ fn jobs_with_plans_give_the_bundle_of_one_build() {
 #[test]
 fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     let team = checkout("");
-    let pipeline = team.path().join("pipeline.yaml");
+    let pipeline = team.path().join(FILE);
     let part = |name: &str| team.path().join(name);
     let build = |stage: &str, name: &str| {
         let output = format!("output={}", text(&part(name)));
@@ -145,7 +150,7 @@ fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     // A record that leads out of its part.
     let record = part("b.partial/.stages.json");
     let stages = std::fs::read_to_string(&record).unwrap();
-    std::fs::write(&record, stages.replace("onnx/model_fp16.onnx", "../../pipeline.yaml")).unwrap();
+    std::fs::write(&record, stages.replace("onnx/model_fp16.onnx", "../../model")).unwrap();
     assert!(merge(&["a", "b"]).exits(2).stderr.contains("which is outside of the part"));
     std::fs::write(&record, stages).unwrap();
     merge(&["a", "b"]).exits(0);

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use indicatif::ProgressBar;
 use plansmith_engine::FarmEvent;
-use plansmith_pipeline::{BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
-use plansmith_verify::Prompts;
+use plansmith_pipeline::{Asked, BuildOptions, Built, Event, Finished, Progress, build, cells, plan};
+use plansmith_verify::{Prompts, Verdict};
 use serde_json::json;
 
 use super::engine::{lookup, show_farm};
@@ -22,7 +22,9 @@ pub(crate) fn run(args: &Build, output: &Output) -> Result<Outcome, Failure> {
     with_options(pipeline, farm, which, |options, interrupt| {
         let file = &pipeline.pipeline;
         if let Some(system) = *emit {
-            output.write(&cells(file, options)?.write(system, &file.display().to_string())?)?;
+            let name = file.display().to_string();
+            let asked = Asked { pipeline: &name, overrides: &pipeline.set, require_executed: pipeline.require_executed };
+            output.write(&cells(file, options)?.write(system, asked)?)?;
             return Ok(Outcome::Done);
         }
         if !plan_only {
@@ -96,7 +98,7 @@ fn execute(pipeline: &PipelineFlags, options: &BuildOptions<'_>, interrupt: &Int
         report(&event, &bar, output);
     })?;
     bar.finish_and_clear();
-    conclude(&built, pipeline.json, options.only.is_empty(), output)
+    conclude(&built, pipeline, options.only.is_empty(), output)
 }
 
 fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
@@ -123,22 +125,27 @@ fn report(event: &Event<'_>, bar: &ProgressBar, output: &Output) {
     }
 }
 
-fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
-    let (word, finished, outcome) = match built {
-        Built::UpToDate(finished) => ("up to date", finished, Outcome::Done),
-        Built::Done(finished) => ("built", finished, Outcome::Done),
-        Built::Failed(finished) => ("failed", finished, Outcome::Disagreed),
-        Built::Stopped { stage, folder } => {
-            let folder = folder.display();
-            output.result(if in_order {
-                format!("stages up to {stage} are done in {folder}; run without --stage to finish")
+fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Output) -> Result<Outcome, Failure> {
+    let (word, finished) = match built {
+        Built::UpToDate(finished) => ("up to date", finished),
+        Built::Done(finished) => ("built", finished),
+        Built::Failed(finished) => ("failed", finished),
+        Built::Stopped { stage, folder, verdict } => {
+            if pipeline.json {
+                output.json(&json!({ "result": "stopped", "stage": stage, "folder": folder, "verdict": verdict }))?;
             } else {
-                format!("{stage}: done in {folder}; plansmith merge joins parts")
-            })?;
-            return Ok(Outcome::Done);
+                let folder = folder.display();
+                output.result(if in_order {
+                    format!("stages up to {stage} are done in {folder}; run without --stage to finish")
+                } else {
+                    format!("{stage}: done in {folder}; plansmith merge joins parts")
+                })?;
+                verdict.iter().try_for_each(|verdict| output.result(verdict.summary()))?;
+            }
+            return judged(verdict.as_ref(), pipeline.require_executed, folder);
         }
     };
-    if json {
+    if pipeline.json {
         output.json(&json!({
             "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
             "verdict": finished.verdict,
@@ -146,12 +153,16 @@ fn conclude(built: &Built, json: bool, in_order: bool, output: &Output) -> Resul
     } else {
         lines(word, finished, output)?;
     }
-    if outcome == Outcome::Disagreed && finished.verdict.as_ref().is_some_and(|verdict| verdict.exit_code(false) == 2) {
-        return Err(
-            Failure::new("the artifacts could not be checked").hint(format!("see {}", finished.folder.join("verdict.json").display()))
-        );
+    judged(finished.verdict.as_ref(), pipeline.require_executed, &finished.folder)
+}
+
+/// How a build ends whose artifacts were judged so; where they were not, nothing was left to judge.
+fn judged(verdict: Option<&Verdict>, require_executed: bool, folder: &Path) -> Result<Outcome, Failure> {
+    match verdict.map_or(0, |verdict| verdict.exit_code(require_executed)) {
+        0 => Ok(Outcome::Done),
+        1 => Ok(Outcome::Disagreed),
+        _ => Err(Failure::new("the artifacts could not be checked").hint(format!("see {}", folder.join("verdict.json").display()))),
     }
-    Ok(outcome)
 }
 
 fn lines(word: &str, finished: &Finished, output: &Output) -> Result<(), Failure> {

@@ -23,6 +23,13 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
     let mut shown = text.decode(&ids)?.len();
 
     let mut told = false;
+    let mut tell = |tokens: usize| {
+        if let Some(positions) = lengths.positions.filter(|&positions| !told && tokens > positions) {
+            told = true;
+            output.note(format!("the sequence, of {tokens}, is longer than the {positions} tokens that the graph was made for"));
+        }
+    };
+    tell(ids.len());
     let mut next = step(&mut *loaded.session, &ids)?;
     for _ in 0..args.max_tokens {
         if text.eos.contains(&next) {
@@ -42,10 +49,7 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         if ids.len() - prompt_length == args.max_tokens {
             break;
         }
-        if let Some(positions) = lengths.positions.filter(|&positions| !told && ids.len() > positions) {
-            told = true;
-            output.note(format!("the sequence is now longer than the {positions} tokens that the graph was made for"));
-        }
+        tell(ids.len());
         next = if lengths.switch == Some(ids.len() - 1) {
             output.note(format!("rotations change beyond {} tokens: the cache is filled anew", ids.len() - 1));
             loaded.session.reset(1)?;

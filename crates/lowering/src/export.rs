@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::write_safetensors;
-use plansmith_files::{CopyMethod, Digest, canonicalize, copy_file, create_dir_all, write_atomic};
+use plansmith_files::{CopyMethod, Digest, canonicalize, copy_file, create_dir_all, is_file, sha256_file, write_atomic};
 use plansmith_graph::Metadata;
 use plansmith_onnx::encode;
 use serde::Serialize;
@@ -171,12 +171,23 @@ fn place(
                 let problem = format!("`{}` is not the checkpoint's folder `{}`", folder.display(), source.checkpoint.dir().display());
                 return Err(Error::NotInPlace(problem));
             }
-            (false, _) => match copy_file(&file.path, &path)? {
-                CopyMethod::Reflink => Placement::Reflinked,
-                CopyMethod::Copy => Placement::Copied,
-            },
+            (false, _) => copy(&file.path, &path)?,
         };
         exported.push(ExportedFile { path, bytes: file.size, placement, sha256: None });
     }
     Ok(exported)
+}
+
+/// Copies a weight file, but not over one of another checkpoint.
+fn copy(from: &Path, to: &Path) -> Result<Placement, Error> {
+    if is_file(to) && is_file(&to.with_file_name("config.json")) {
+        if sha256_file(from)? != sha256_file(to)? {
+            return Err(Error::OtherCheckpoint { path: to.to_owned() });
+        }
+        return Ok(Placement::Copied);
+    }
+    Ok(match copy_file(from, to)? {
+        CopyMethod::Reflink => Placement::Reflinked,
+        CopyMethod::Copy => Placement::Copied,
+    })
 }

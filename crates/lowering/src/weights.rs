@@ -114,7 +114,12 @@ impl WeightTable {
         let planned = |name: &&str| Planned { name: (*name).to_owned(), source: (*name).to_owned(), dtype: storage.dtype() };
         let plan: Vec<Planned> = names.iter().map(planned).collect();
         let layout = layout(&plan, checkpoint)?;
-        let file = called.name(&format!("model_{storage}.onnx"), 0, &format!("model_{storage}.safetensors"));
+        let mut stem = format!("model_{storage}");
+        // The source's own file of that name stays what it is.
+        while checkpoint.files().iter().any(|file| file.name == format!("{stem}.safetensors")) {
+            stem.push_str("_converted");
+        }
+        let file = called.name(&format!("{stem}.onnx"), 0, &format!("{stem}.safetensors"));
         let place = |(name, tensor): (&String, &plansmith_checkpoint::ConvertedTensor)| {
             let (shape, location) = (tensor.shape.clone(), file.clone());
             (name.clone(), Stored { dtype: storage, shape, location, offset: tensor.offset, bytes: tensor.bytes })

@@ -17,6 +17,7 @@ use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
+use crate::output::Output;
 use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
@@ -83,6 +84,8 @@ pub enum Built {
         stage: String,
         /// Where its files are.
         folder: PathBuf,
+        /// What verification found, where it was among them.
+        verdict: Option<Verdict>,
     },
 }
 
@@ -120,7 +123,7 @@ struct Prepared {
     /// Graphs by others, as the pipeline names them.
     graphs: Vec<GraphCandidate>,
     companions: Vec<PathBuf>,
-    output: PathBuf,
+    output: Output,
 }
 
 impl Prepared {
@@ -134,17 +137,26 @@ impl Prepared {
 fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
     let pipeline = read_pipeline(path, options.overrides)?;
     let folder = resolve(path, &pipeline.source.checkpoint.0);
+    let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
+    let mut read = vec![("the pipeline file", path), ("the checkpoint", folder.as_path())];
+    read.extend(golden.iter().map(|golden| ("the golden file", golden.as_path())));
+    read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
+    let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
     let source = Source::open(&folder, &reading)?;
     progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
     let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Hashed(bytes)))?;
     check_pins(path, &pipeline, &source, &audit)?;
+    let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
+    let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
         PromptsSpec::Builtin => {
             let is_static = pipeline.export.iter().any(|export| export.kv == Kv::Static);
-            (builtin_within(spec, source.loaded.max_length.filter(|_| is_static))?, "builtin".to_owned())
+            let slots =
+                source.loaded.max_length.filter(|_| is_static).into_iter().chain(graphs.iter().filter_map(GraphCandidate::static_slots));
+            (builtin_within(spec, slots.min())?, "builtin".to_owned())
         }
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
@@ -152,9 +164,6 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
             ((options.read_prompts)(&source, &file).map_err(refuse)?, text.clone())
         }
     };
-    let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
-    let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
-    let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
     let companions = companions(&folder);
     let stages = Stages::of(&Inputs {
         path,
@@ -168,15 +177,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         lookup: options.lookup,
         companions: &companions,
     })?;
-    let output = resolve(path, &pipeline.output.0);
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
-}
-
-/// The folder that is filled, and the one that a failed bundle is left in.
-fn beside(output: &Path, suffix: &str) -> PathBuf {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    output.with_file_name(name)
 }
 
 /// The stages of a pipeline, and which of them would be taken over. Runs nothing.
@@ -187,7 +188,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
     let prepared = prepare(path, options, &mut |_| {})?;
     let stages = &prepared.stages;
     let done = !options.force && up_to_date(&prepared, options)?.is_some();
-    let store = Store::open(&beside(&prepared.output, ".partial"), &prepared.output)?;
+    let store = Store::open(&prepared.output.filled, &prepared.output.bundle);
     let has = |name: &str, key| done || (!options.force && store.has(name, key));
     let mut listed: Vec<StagePlan> =
         stages.exports.iter().map(|stage| StagePlan { cached: has(&stage.name(), stage.key), name: stage.name() }).collect();
@@ -210,18 +211,19 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
 
 /// The bundle that is there, if it is of the same recipe, agrees, and all its files have the sizes that its manifest says.
 fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<Finished>, Error> {
-    let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output) else { return Ok(None) };
+    let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output.bundle) else { return Ok(None) };
     let whole = || {
-        let there =
-            |name: &str, bytes: u64| plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == bytes);
-        let said = plansmith_files::is_file(&prepared.output.join(PROVENANCE_NAME));
+        let there = |name: &str, bytes: u64| {
+            plansmith_files::metadata(&prepared.output.bundle.join(name)).is_ok_and(|metadata| metadata.len() == bytes)
+        };
+        let said = plansmith_files::is_file(&prepared.output.bundle.join(PROVENANCE_NAME));
         said && manifest.files.iter().all(|(name, record)| there(name, record.bytes))
     };
     let executed = !options.require_executed || manifest.verdict.not_executed.is_empty();
     if manifest.recipe != prepared.stages.recipe || manifest.verdict.verdict != Outcome::Agree.name() || !executed || !whole() {
         return Ok(None);
     }
-    Ok(Some(Finished { folder: prepared.output.clone(), manifest_sha256, manifest, verdict: None }))
+    Ok(Some(Finished { folder: prepared.output.bundle.clone(), manifest_sha256, manifest, verdict: None }))
 }
 
 /// The stages of a pipeline that machines can do apart from one another. Runs nothing.
@@ -243,7 +245,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let wanted = wanted(&prepared.stages, options)?;
-    let folder = beside(&prepared.output, ".partial");
+    let folder = prepared.output.filled.clone();
     if !options.force
         && options.only.is_empty()
         && let Some(finished) = up_to_date(&prepared, options)?
@@ -256,11 +258,13 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         }
         return Ok(Built::UpToDate(finished));
     }
-    if options.force {
-        plansmith_files::remove_dir_all(&folder)?;
-    }
-    let mut store = Store::open(&folder, &prepared.output)?;
+    create_dir_all(&folder)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
+    let mut store = Store::open(&folder, &prepared.output.bundle);
+    if options.force {
+        store.clear(&StageFiles::new())?;
+    }
+    store.create()?;
     if let Some(parts) = options.parts {
         fanout::join(&mut store, &prepared.stages, parts)?;
     }
@@ -272,16 +276,19 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     let plans = prepared.stages.plans.iter().filter(|stage| wanted.contains(&stage.name(&prepared.stages.exports)));
     run.engines(&plans.collect::<Vec<_>>(), progress)?;
-    let stopped = |folder| Built::Stopped { stage: options.stage.map_or_else(|| options.only.join(", "), str::to_owned), folder };
+    let stopped = |folder, verdict| {
+        let stage = options.stage.map_or_else(|| options.only.join(", "), str::to_owned);
+        Built::Stopped { stage, folder, verdict }
+    };
     if !wanted.contains(VERIFY) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, None));
     }
     let start = Instant::now();
     progress(Event::Begin(VERIFY));
     let verdict = run.verify(progress)?;
     progress(Event::End(VERIFY, start.elapsed(), false));
     if !wanted.contains(BUNDLE) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, Some(verdict)));
     }
     progress(Event::Begin(BUNDLE));
     let start = Instant::now();
@@ -455,6 +462,11 @@ impl Run<'_> {
         )?;
         self.record("golden.safetensors")?;
         self.record(NOISE_NAME)?;
+        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
+        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
+        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
+        self.record("verdict.json")?;
+        self.record("report.html")?;
         Ok(verdict)
     }
 
@@ -467,11 +479,6 @@ impl Run<'_> {
     }
 
     fn bundle(&mut self, verdict: Verdict) -> Result<Built, Error> {
-        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
-        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
-        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
-        self.record("verdict.json")?;
-        self.record("report.html")?;
         let variants = variants(&self.prepared.stages.exports);
         for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
             write_atomic(&self.folder.join(&name), &bytes)?;
@@ -482,14 +489,15 @@ impl Run<'_> {
             let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
             self.files.extend(written);
         }
-        self.store.close(&self.files)?;
+        self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);
         check_clients(self.folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
         provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
+        self.store.close()?;
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
-        let target = if agreed { self.prepared.output.clone() } else { beside(&self.prepared.output, ".failed") };
+        let target = if agreed { &self.prepared.output.bundle } else { &self.prepared.output.failed }.clone();
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
         exchange_folder(self.folder, &target)?;
         let finished = Finished { folder: target, manifest_sha256: Digest::of(&bytes), manifest, verdict: Some(verdict) };

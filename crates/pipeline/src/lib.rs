@@ -14,6 +14,7 @@ mod foreign;
 mod judge;
 mod manifest;
 mod noise;
+mod output;
 mod parse;
 mod places;
 mod provenance;
@@ -29,7 +30,7 @@ pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, cells, p
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};
 pub use clients::{PlanModel, Sidecars, Variant, served_name, sidecars, triton_config, triton_plans};
-pub use emit::{Fanout, System};
+pub use emit::{Asked, Fanout, System};
 pub use error::Error;
 pub use file::{
     Axis, EngineSpec, ExportSpec, Hex, Id, Layout, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec,
