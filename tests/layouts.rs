@@ -104,6 +104,10 @@ fn a_graph_by_others_is_judged_where_it_is() {
     assert!(!bundle.join("onnx").exists());
     plansmith(&["check", text(&bundle)]).exits(0);
 
+    // Nothing of it could be done on another machine.
+    let emitted = plansmith(&["build", text(&pipeline), "--emit", "github-actions"]).exits(2);
+    assert!(emitted.stderr.contains("`export` is empty"), "{}", emitted.stderr);
+
     // Another graph under the same name is judged anew, and one that computes something else fails.
     plansmith(&["export", text(&case("made_llama_llama3")), "-o", text(&other)]).exits(0);
     let failed = plansmith(&["build", text(&pipeline)]);

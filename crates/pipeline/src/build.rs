@@ -229,9 +229,14 @@ fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<
 /// The stages of a pipeline that machines can do apart from one another. Runs nothing.
 ///
 /// # Errors
-/// As [`build`], before its first stage.
+/// As [`build`], before its first stage; there is none that could be done apart.
 pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
     let prepared = prepare(path, options, &mut |_| {})?;
+    if prepared.stages.exports.is_empty() {
+        let problem = "is empty: there is nothing to do on many machines".to_owned();
+        let hint = Some("run `plansmith build` in one job".to_owned());
+        return Err(Error::Invalid { path: path.to_owned(), key: "export".into(), problem, hint });
+    }
     Ok(Fanout { name: prepared.pipeline.name.0.clone(), cells: fanout::cells(&prepared.stages) })
 }
 
