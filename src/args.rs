@@ -264,6 +264,12 @@ pub(crate) struct Export {
     /// triton: a model repository for Triton Inference Server
     #[arg(long, default_value = "plain")]
     pub(crate) layout: LayoutFlag,
+    /// With --layout clients: weights as model.onnx_data, which transformers.js fetches from a hub
+    #[arg(long)]
+    pub(crate) hub_layout: bool,
+    /// With --layout triton: a plan of the enterprise flavour to serve too, chosen by GPU among those of its profile (repeatable)
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Vec<PathBuf>,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,

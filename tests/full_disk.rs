@@ -19,7 +19,7 @@ fn with_a_small_disk(folder: &Path, script: &str) -> Option<(Option<i32>, String
     let output = command.output().unwrap();
     let [said, complaint] = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
     if complaint.contains("unshare") || complaint.contains("mount:") {
-        println!("no namespace of our own: {complaint}");
+        eprintln!("no namespace of our own: {complaint}");
         return None;
     }
     Some((output.status.code(), said, complaint))
