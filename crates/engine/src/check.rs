@@ -57,7 +57,7 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
             let reason = format!("has the SHA-256 {found} at {}; the plan was built from one of {}", path.display(), record.sha256);
             return Err(Error::Data { plan: plan.to_owned(), file: record.name.clone(), reason });
         }
-        checked.push(format!("weights: {} of {} bytes, SHA-256 of the manifest", path.display(), record.bytes));
+        checked.push(format!("weights: {} of {} bytes, SHA-256 of the manifest", record.name, record.bytes));
     }
     Ok(PlanCheck { plan: plan.to_owned(), manifest, checked, time: start.elapsed() })
 }
