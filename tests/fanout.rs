@@ -118,6 +118,70 @@ fn jobs_with_plans_give_the_bundle_of_one_build() {
     every_system_gives_the_same(PLANS);
 }
 
+/// What a linter says of `text`, as a file of `system`, and whether it takes it.
+fn lint(folder: &Path, system: &str, text: &str) -> (bool, String) {
+    let file = folder.join(if system == "make" { "Makefile" } else { "emitted.yaml" });
+    std::fs::write(&file, text).unwrap();
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/linters");
+    let set = |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `cargo xtask test` sets it"));
+    let mut command = match system {
+        "github-actions" => {
+            let mut command = Command::new("node");
+            command.arg(tools.join("lint_actions.mjs")).arg(set("PLANSMITH_LINTERS_MODULES"));
+            command
+        }
+        "gitlab" => {
+            let mut command = Command::new(set("PLANSMITH_LINTERS_PYTHON"));
+            command.args(["-m", "check_jsonschema", "--builtin-schema", "vendor.gitlab-ci"]);
+            command
+        }
+        "argo" => {
+            let mut command = Command::new(set("PLANSMITH_LINTERS_PYTHON"));
+            command.arg(tools.join("lint_argo.py"));
+            command
+        }
+        _ => {
+            let mut command = Command::new("make");
+            command.args(["--dry-run", "--warn-undefined-variables", "-f"]);
+            command
+        }
+    };
+    let output = command.arg(&file).current_dir(folder).output().unwrap();
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+    (output.status.success() && !said.contains("warning:"), said)
+}
+
+#[test]
+#[ignore = "needs the linters: run by cargo xtask test"]
+fn emitted_files_pass_their_linters_and_faulty_ones_do_not() {
+    let team = checkout("");
+    // System, what is changed, and a word of what the linter says then.
+    let faults = [
+        ("github-actions", "needs: cell", "needs: cel", "\"cel\" which does not exist"),
+        ("github-actions", "matrix.stage", "matrix.stag", "property \"stag\" is not defined"),
+        ("github-actions", "steps:", "step:", "unexpected key \"step\""),
+        ("gitlab", "script:", "scripts:", "'scripts' was unexpected"),
+        ("gitlab", "expire_in: 1 day", "expire_in: [1]", "is not of type 'string'"),
+        ("argo", "withItems", "withItem", "withItem: no such key"),
+        ("argo", "mountPath", "mountpath", "mountPath: Field required"),
+        ("argo", "template: merge", "template: merg", "no template `merg`"),
+        ("make", "$(PARTS)/export-fp16.done: a", "$(PARTS)/export-fp16: a", "No rule to make target"),
+        ("make", "$(PLANSMITH) merge", "$(PLANSMIT) merge", "undefined variable"),
+        ("make", "\t@touch", "    @touch", "missing separator"),
+    ];
+    for system in ["github-actions", "gitlab", "argo", "make"] {
+        let text = emitted(team.path(), system);
+        let (passes, said) = lint(team.path(), system, &text);
+        assert!(passes, "{system}: {said}");
+        for (_, from, to, words) in faults.iter().filter(|fault| fault.0 == system) {
+            let faulty = text.replace(from, to);
+            assert_ne!(faulty, text, "{system} has no {from}");
+            let (passes, said) = lint(team.path(), system, &faulty);
+            assert!(!passes && said.contains(words), "{system}, {to}: {said}");
+        }
+    }
+}
+
 #[test]
 fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     let team = checkout("");

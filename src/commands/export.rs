@@ -1,11 +1,13 @@
 //! `plansmith export`.
 
 use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightNames, WeightsMode, export, lower};
-use plansmith_pipeline::{PlanModel, Variant, audit_source, companions, served_name, sidecars, triton_config, triton_plans};
+use plansmith_pipeline::{PlanModel, Variant, companions, served_name, sidecars, triton_config, triton_plans};
 
+use super::verify::audited;
 use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutFlag, LogitsFlag, StorageFlag, WeightsFlag};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
+use crate::progress::Meter;
 use crate::stamp;
 
 pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
@@ -19,15 +21,13 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
     }
     let source = Source::open(&args.checkpoint, &options(&args.config))?;
     if args.audit {
-        let bar = output.bytes_bar("auditing", source.checkpoint.files().iter().map(|file| file.size).sum());
-        let audit = audit_source(&source, &|done| bar.set_position(done))?;
-        bar.finish_and_clear();
-        for file in &audit.files {
+        for file in &audited(&source, output)?.files {
             output.note(format!("audited {}: sha256 {}", file.name, file.sha256));
         }
     }
+    let lowered = lower(&source, &target)?;
     if args.text {
-        output.result(lower(&source, &target)?.graph.to_string())?;
+        output.result(lowered.graph.to_string())?;
     }
     let mode = match args.weights {
         WeightsFlag::Auto => WeightsMode::Auto,
@@ -40,12 +40,10 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
         LayoutFlag::Triton => args.output.join(served_as(args)).join("1/model.onnx"),
     };
     let name = (args.layout == LayoutFlag::Triton).then_some("model.onnx");
-    let bar = output.bytes_bar("converting", 0);
-    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| {
-        bar.set_length(bar.length().unwrap_or(0).max(done));
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
+    let (what, total) = ("exporting", lowered.table.files.read_bytes(&source.checkpoint)?);
+    let meter = Meter::of(output, what);
+    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| meter.bytes(what, done, total))?;
+    drop(meter);
     match args.layout {
         LayoutFlag::Plain => {}
         LayoutFlag::Clients => write_sidecars(&source, &exported, args, output)?,

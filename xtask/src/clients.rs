@@ -114,29 +114,35 @@ fn over(peers: &Peers, name: &str, list: &str, check: &str) -> Result<PathBuf, E
     Ok(wrapper)
 }
 
-/// npm installs what package-lock.json pins, hashes included, and runs no script of any package.
 fn modules() -> Result<PathBuf, Error> {
-    let folder = places::cache()?.join("clients-node-1");
+    let what = "transformers.js (@huggingface/transformers 4.3.2, Apache-2.0, with onnxruntime-node, MIT)";
+    npm_ci("clients-node-1", "tools/clients", what, "480 MB")
+}
+
+/// The `node_modules` of the cache's folder `name`: npm installs what the package-lock.json of `list` pins, hashes included, and runs no script
+/// of any package.
+pub(crate) fn npm_ci(name: &str, list: &str, what: &str, size: &str) -> Result<PathBuf, Error> {
+    let folder = places::cache()?.join(name);
     let modules = folder.join("node_modules");
     if files::is_dir(&modules) {
         return Ok(modules);
     }
-    println!("getting transformers.js (npm @huggingface/transformers 4.3.2, 480 MB on disk) into {}", folder.display());
-    println!("  Hugging Face's, under Apache-2.0, with onnxruntime-node (MIT); the texts will lie in node_modules/*/LICENSE");
+    println!("getting {what} from npm ({size} on disk) into {}; licences' texts will lie in node_modules/*/LICENSE", folder.display());
     let beside = TempFolder::beside(&folder)?;
     for name in ["package.json", "package-lock.json"] {
-        files::copy_file(&places::root().join("tools/clients").join(name), &beside.path().join(name))?;
+        files::copy_file(&places::root().join(list).join(name), &beside.path().join(name))?;
     }
     let npm = Program::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(beside.path());
-    let output = npm.capture().map_err(|error| missing("transformers.js", error.to_string()))?;
+    let output = npm.capture().map_err(|error| missing(what, error.to_string()))?;
     if !output.status.success() {
-        return Err(missing("transformers.js", format!("npm says: {}", tail(&output.stderr, 3))));
+        return Err(missing(what, format!("npm says: {}", tail(&output.stderr, 3))));
     }
     files::replace_folder(beside, &folder)?;
     Ok(modules)
 }
 
-fn missing(what: &str, why: String) -> Error {
+/// What could not be had.
+pub(crate) fn missing(what: &str, why: String) -> Error {
     Error::Missing {
         what: what.to_owned(),
         why,

@@ -7,6 +7,7 @@ mod demo;
 mod error;
 mod gpu;
 mod header;
+mod linters;
 mod mutants;
 mod places;
 mod process;

@@ -88,7 +88,7 @@ pub fn graph_name(lowered: &Lowered) -> String {
 
 /// Writes graph and weights of `source` into `folder`; the graph last, so that where it stands all it needs stands.
 ///
-/// `progress` is called with payload bytes converted so far, from several threads. `name` overrides [`graph_name`].
+/// `progress` is called with how many of [`WeightFiles::read_bytes`] are converted or copied so far, from several threads. `name` overrides [`graph_name`].
 ///
 /// # Errors
 /// The target does not fit the source, or a file cannot be read or written; nothing is then left half-written.
@@ -174,6 +174,7 @@ fn place(
             (false, _) => copy(&file.path, &path)?,
         };
         exported.push(ExportedFile { path, bytes: file.size, placement, sha256: None });
+        progress(exported.iter().map(|file| file.bytes).sum());
     }
     Ok(exported)
 }

@@ -48,6 +48,22 @@ pub enum WeightFiles {
     },
 }
 
+impl WeightFiles {
+    /// Bytes that are read to write them anew; [`crate::export`] reports how many of these are done.
+    ///
+    /// # Errors
+    /// The checkpoint lacks a tensor.
+    pub fn read_bytes(&self, checkpoint: &Checkpoint) -> Result<u64, Error> {
+        match self {
+            Self::Source(files) => Ok(files.iter().map(|file| checkpoint.files()[file.index].size).sum()),
+            Self::Converted { plan, .. } => {
+                let sizes = plan.iter().map(|planned| Ok(checkpoint.tensor(&planned.source)?.bytes));
+                sizes.sum::<Result<u64, plansmith_checkpoint::Error>>().map_err(Error::from)
+            }
+        }
+    }
+}
+
 /// All weights of a spec under a target.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WeightTable {

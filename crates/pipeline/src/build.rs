@@ -6,18 +6,18 @@ use std::time::{Duration, Instant, SystemTime};
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
-use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
+use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, remove_marked, sha256_file, write_atomic};
 use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source, builtin_within};
+use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
-use crate::output::Output;
+use crate::output::{MARKS, Output};
 use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
@@ -53,21 +53,24 @@ pub struct BuildOptions<'a> {
 /// Where a build stands.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Bytes of the source that are to be hashed.
-    Source(u64),
-    /// Hashed so far.
-    Hashed(u64),
-    /// A stage begins.
+    /// The stages of this run, in order, once they are known.
+    Stages(&'a [String]),
+    /// A stage begins, or what comes before all of them: [`SOURCE`], [`PARTS`].
     Begin(&'a str),
-    /// Bytes converted so far.
-    Converted(u64),
-    /// What happens to plans.
-    Farm(FarmEvent<'a>),
+    /// How many bytes of a stage are done, and how many there are.
+    Bytes(&'a str, u64, u64),
+    /// What happens to plans, and the stage that it happens to.
+    Farm(Option<&'a str>, FarmEvent<'a>),
     /// A check runs.
     Check(Progress<'a>),
     /// A stage ended; whether it was taken over.
     End(&'a str, Duration, bool),
 }
+
+/// The source is hashed and looked through, before the stages are known.
+pub const SOURCE: &str = "source";
+/// The parts of a merge are hashed and copied.
+pub const PARTS: &str = "parts";
 
 /// How a build ended.
 #[derive(Debug)]
@@ -145,8 +148,10 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
     let source = Source::open(&folder, &reading)?;
-    progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
-    let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Hashed(bytes)))?;
+    let (start, total) = (Instant::now(), source.checkpoint.files().iter().map(|file| file.size).sum());
+    progress(Event::Begin(SOURCE));
+    let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Bytes(SOURCE, bytes, total)))?;
+    progress(Event::End(SOURCE, start.elapsed(), false));
     check_pins(path, &pipeline, &source, &audit)?;
     let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
     let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
@@ -176,6 +181,7 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
+        version: options.version,
     })?;
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
@@ -250,6 +256,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let wanted = wanted(&prepared.stages, options)?;
+    progress(Event::Stages(&prepared.stages.names().into_iter().filter(|name| wanted.contains(name)).collect::<Vec<_>>()));
     let folder = prepared.output.filled.clone();
     if !options.force
         && options.only.is_empty()
@@ -259,7 +266,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         if plansmith_files::is_dir(&folder)
             && let Some(_lock) = FolderLock::take(&folder)?
         {
-            plansmith_files::remove_dir_all(&folder)?;
+            remove_marked(&folder, &MARKS)?;
         }
         return Ok(Built::UpToDate(finished));
     }
@@ -271,7 +278,10 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     }
     store.create()?;
     if let Some(parts) = options.parts {
-        fanout::join(&mut store, &prepared.stages, parts)?;
+        let start = Instant::now();
+        progress(Event::Begin(PARTS));
+        fanout::join(&mut store, &prepared.stages, parts, &mut |done, total| progress(Event::Bytes(PARTS, done, total)))?;
+        progress(Event::End(PARTS, start.elapsed(), false));
     }
     let twice = prepared.pipeline.layouts.contains(&Layout::Triton);
     space::check(&folder, prepared.source.checkpoint.dir(), (&prepared.stages, twice), &store, &wanted)?;
@@ -352,12 +362,13 @@ impl Run<'_> {
     }
 
     fn export(&mut self, stage: &ExportStage, progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
-        let folder = self.folder.join("onnx");
+        let (name, folder) = (stage.name(), self.folder.join("onnx"));
         let (source, audit) = (&self.prepared.source, &self.prepared.audit);
+        let total = stage.lowered.table.files.read_bytes(&source.checkpoint)?;
         let version = self.options.version;
         let exported =
             watched(|report| export(source, &stage.target, stage.mode, &folder, Some(&stage.file), version, report), &mut |bytes| {
-                progress(Event::Converted(bytes))
+                progress(Event::Bytes(&name, bytes, total))
             })?;
         let mut files = StageFiles::new();
         let graph = FileRecord { bytes: exported.graph_bytes, sha256: sha256_file(&exported.graph)? };
@@ -404,6 +415,7 @@ impl Run<'_> {
         // A plan that is there is remembered at once: a run that is stopped need not build it again.
         let mut failed = None;
         let built = farm.run(&jobs, &mut |event| {
+            let stage = event.job().map(|index| names[index].as_str());
             match event {
                 FarmEvent::Started(index, _) => {
                     began[index] = Some(Instant::now());
@@ -418,7 +430,7 @@ impl Run<'_> {
                 }
                 _ => {}
             }
-            progress(Event::Farm(event));
+            progress(Event::Farm(stage, event));
         });
         if let Some(error) = failed {
             return Err(error);
@@ -440,7 +452,7 @@ impl Run<'_> {
         let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
         let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
-        let oracle = self.folder.join("golden.safetensors");
+        let oracle = self.folder.join(GOLDEN_NAME);
         if let Some(golden) = &prepared.golden {
             copy_file(golden, &oracle)?;
         }
@@ -465,7 +477,7 @@ impl Run<'_> {
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),
         )?;
-        self.record("golden.safetensors")?;
+        self.record(GOLDEN_NAME)?;
         self.record(NOISE_NAME)?;
         let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
         write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
@@ -504,7 +516,7 @@ impl Run<'_> {
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
         let target = if agreed { &self.prepared.output.bundle } else { &self.prepared.output.failed }.clone();
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
-        exchange_folder(self.folder, &target)?;
+        exchange_folder(self.folder, &target, &MARKS)?;
         let finished = Finished { folder: target, manifest_sha256: Digest::of(&bytes), manifest, verdict: Some(verdict) };
         Ok(if agreed { Built::Done(finished) } else { Built::Failed(finished) })
     }

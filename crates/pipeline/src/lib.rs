@@ -26,7 +26,7 @@ mod text;
 mod watch;
 
 pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, builtin, builtin_within};
-pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, cells, plan};
+pub use build::{BuildOptions, Built, Event, Finished, PARTS, SOURCE, StagePlan, build, cells, plan};
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};
 pub use clients::{PlanModel, Sidecars, Variant, served_name, sidecars, triton_config, triton_plans};
@@ -38,5 +38,5 @@ pub use file::{
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
 pub use provenance::{PROVENANCE_NAME, SIGNATURE_NAME, Signed, sign_bundle};
-pub use stages::companions;
+pub use stages::{VERIFY, companions};
 pub use text::Text;

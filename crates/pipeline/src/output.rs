@@ -10,6 +10,8 @@ use crate::store::RECORD_NAME;
 const FILLED: &str = ".partial";
 /// The folder that a bundle is left in which disagrees.
 const FAILED: &str = ".failed";
+/// What says of a folder that a build made it: these are removed last.
+pub(crate) const MARKS: [&str; 2] = [RECORD_NAME, MANIFEST_NAME];
 /// How names of files begin that were being written when a run was killed.
 const TEMPORARY: &str = ".plansmith-";
 

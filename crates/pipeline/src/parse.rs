@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use plansmith_engine::{Flavor, ModelLengths};
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 
 use crate::Error;
 use crate::clients::RTX_IN_TRITON;
@@ -83,7 +83,7 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets one value; the path must exist but for its last key.
+/// Sets one value. A map that is not there is made, unless its name is near to one that is: whether the file may have it is seen later.
 fn set(root: &mut Value, assignment: &str) -> Result<(), Error> {
     let fail = |problem: String| Error::Override { assignment: assignment.to_owned(), problem };
     let (path, text) = assignment.split_once('=').ok_or_else(|| fail("has no `=`; PATH=VALUE is needed".into()))?;
@@ -97,24 +97,25 @@ fn set(root: &mut Value, assignment: &str) -> Result<(), Error> {
             Value::Sequence(list) => {
                 let length = list.len();
                 let index = part.parse::<usize>().ok().filter(|&index| index < length);
-                let index = index.ok_or_else(|| fail(format!("`{walked}` has {length} entries, and `{part}` is none of them")))?;
+                let index = index.ok_or_else(|| {
+                    fail(format!("`{}` has {length} entries, and `{part}` is none of them", walked.trim_end_matches('.')))
+                })?;
                 &mut list[index]
             }
             Value::Mapping(map) => {
                 let key = Value::String((*part).to_owned());
                 if !last && !map.contains_key(&key) {
                     let keys: Vec<&str> = map.keys().filter_map(Value::as_str).collect();
-                    let nearest = nearest(part, keys.into_iter()).map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
-                    return Err(fail(format!("`{walked}` has no key `{part}`{nearest}")));
+                    if let Some(nearest) = nearest(part, keys.into_iter()) {
+                        return Err(fail(format!("there is no key `{walked}{part}`; did you mean `{nearest}`?")));
+                    }
                 }
-                map.entry(key).or_insert(Value::Null)
+                map.entry(key).or_insert_with(|| if last { Value::Null } else { Value::Mapping(Mapping::new()) })
             }
-            _ => return Err(fail(format!("`{walked}` is neither a map nor a list"))),
+            _ => return Err(fail(format!("`{}` is neither a map nor a list", walked.trim_end_matches('.')))),
         };
-        if depth > 0 {
-            walked.push('.');
-        }
         walked.push_str(part);
+        walked.push('.');
     }
     *place = new;
     Ok(())
@@ -258,5 +259,10 @@ output: ../dist/smollm2
         assert!(miss("sorce.checkpoint=x").contains("did you mean `source`?"));
         assert!(miss("name").contains("has no `=`"));
         assert!(miss("export.0.dtype=fp33").contains("fp33"));
+        assert!(miss("nonsense.of.mine=1").contains("unknown field `nonsense`"));
+        // A section that the file does without.
+        let short = "name: a\nsource: { checkpoint: m }\nexport: [{ id: b }]\noutput: c\n";
+        let set = parse_pipeline(Path::new("p.yaml"), short, &["verify.golden=g".into()]).expect("a golden");
+        assert_eq!(set.verify.golden.map(|golden| golden.0).as_deref(), Some("g"));
     }
 }

@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use plansmith_attest::{
     BuildDefinition, Builder, Envelope, Metadata, Provenance, Resource, RunDetails, SecretKey, Statement, VerifyingKey, rfc3339,
 };
-use plansmith_files::{Digest, write_atomic};
+use plansmith_files::{Digest, write_atomic, write_atomic_from_outside};
 use plansmith_verify::Outcome;
 use serde_json::json;
 
@@ -118,6 +118,7 @@ pub fn sign_bundle(folder: &Path, key: &SecretKey) -> Result<PathBuf, Error> {
     }
     let envelope = Envelope::sign(&read(folder, &manifest, manifest_sha256)?, key);
     let path = folder.join(SIGNATURE_NAME);
-    write_atomic(&path, &envelope.to_bytes())?;
+    // A stray file would be a change of the bundle.
+    write_atomic_from_outside(&path, &envelope.to_bytes())?;
     Ok(path)
 }

@@ -1,11 +1,12 @@
 //! Whether what a build will write fits, before it begins.
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use plansmith_lowering::{WeightFiles, WeightsMode};
 
 use crate::Error;
+use crate::fanout::folder_of_part;
 use crate::stages::{BUNDLE, Stages};
 use crate::store::Store;
 
@@ -40,6 +41,18 @@ pub(crate) fn check(
             needed += stages.exports[stage.from].bytes / 100 * PLAN_PERCENT;
         }
     }
+    room(folder, needed)
+}
+
+/// Refuses to copy `bytes` of `parts` into `folder` where there is no room for them; what the file system can share takes none.
+pub(crate) fn for_parts(folder: &Path, parts: &[PathBuf], bytes: u64) -> Result<(), Error> {
+    if parts.iter().all(|part| plansmith_files::can_reflink(&folder_of_part(part), folder)) {
+        return Ok(());
+    }
+    room(folder, SMALL + bytes)
+}
+
+fn room(folder: &Path, needed: u64) -> Result<(), Error> {
     let free = plansmith_files::free_space(folder)?;
     if needed > free { Err(Error::Space { path: folder.to_owned(), needed, free }) } else { Ok(()) }
 }

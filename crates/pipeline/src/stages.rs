@@ -17,7 +17,7 @@ use crate::file::{EngineSpec, Layout, PipelineFile, first_duplicate, relative_to
 use crate::{Error, GraphCandidate, repository};
 
 /// The stage that checks what the others made.
-pub(crate) const VERIFY: &str = "verify";
+pub const VERIFY: &str = "verify";
 /// The last stage.
 pub(crate) const BUNDLE: &str = "bundle";
 
@@ -87,6 +87,7 @@ pub(crate) struct Inputs<'a> {
     pub(crate) open: &'a OpenOptions,
     pub(crate) lookup: &'a Lookup,
     pub(crate) companions: &'a [PathBuf],
+    pub(crate) version: &'a str,
 }
 
 impl Stages {
@@ -109,6 +110,11 @@ impl Stages {
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
         hasher.field(CLIENTS_VERSION);
+        // Another plansmith may judge otherwise; graphs and plans that it would make alike are taken over all the same.
+        hasher.field(inputs.version.as_bytes());
+        // The manifest says where the source came from.
+        let source = &inputs.pipeline.source;
+        hasher.field(format!("{source:?} {:?}", commit_of_folder(inputs.source.checkpoint.dir())).as_bytes());
         for layout in &inputs.pipeline.layouts {
             hasher.field(format!("{layout:?}").as_bytes());
         }

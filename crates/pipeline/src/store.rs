@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_files::{Digest, copy_file, create_dir_all, sha256_file, write_atomic};
+use plansmith_files::{Digest, Hasher, copy_file, create_dir_all, for_each_piece, sha256_file, write_atomic};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -73,13 +73,28 @@ impl Store {
         Ok(Some(files))
     }
 
-    /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed.
-    pub(crate) fn adopt(&mut self, part: &Path) -> Result<(), Error> {
-        let part = folder_of_part(part);
-        let path = part.join(RECORD_NAME);
+    /// The folder being filled.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Bytes of `parts` that [`Store::adopt`] would take, one after the other.
+    pub(crate) fn missing_of(&self, parts: &[PathBuf]) -> Result<u64, Error> {
+        let mut missing: BTreeMap<(String, Digest), u64> = BTreeMap::new();
+        for part in parts {
+            let (_, _, done) = read_part(part)?;
+            for (name, stage) in done.into_iter().filter(|(name, stage)| !self.has(name, stage.key)) {
+                missing.insert((name, stage.key), stage.files.values().map(|record| record.bytes).sum());
+            }
+        }
+        Ok(missing.values().sum())
+    }
+
+    /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed; `progress` is
+    /// told of each piece.
+    pub(crate) fn adopt(&mut self, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
+        let (part, path, done) = read_part(part)?;
         let wrong = |problem: String| Error::Manifest { path: path.clone(), problem };
-        let done: BTreeMap<String, Done> =
-            serde_json::from_slice(&plansmith_files::read(&path)?).map_err(|error| wrong(format!("is no record of stages: {error}")))?;
         for (name, stage) in done {
             if self.has(&name, stage.key) {
                 continue;
@@ -89,7 +104,12 @@ impl Store {
                     return Err(wrong(format!("names `{file}`, which is outside of the part")));
                 }
                 let (from, to) = (part.join(file), self.folder.join(file));
-                let found = sha256_file(&from)?;
+                let mut hasher = Hasher::default();
+                for_each_piece(&mut plansmith_files::open(&from)?, &from, |piece| {
+                    hasher.update(piece);
+                    progress(piece.len() as u64);
+                })?;
+                let found = hasher.finish();
                 if found != record.sha256 {
                     let problem = format!("has the SHA-256 {found}; its record says {}", record.sha256);
                     return Err(Error::Bundle { path: from, problem });
@@ -164,6 +184,15 @@ impl Store {
         };
         paths.into_iter().map(record).collect()
     }
+}
+
+/// The folder of a part, its record, and what that says is done.
+fn read_part(part: &Path) -> Result<(PathBuf, PathBuf, BTreeMap<String, Done>), Error> {
+    let part = folder_of_part(part);
+    let path = part.join(RECORD_NAME);
+    let done = serde_json::from_slice(&plansmith_files::read(&path)?)
+        .map_err(|error| Error::Manifest { path: path.clone(), problem: format!("is no record of stages: {error}") })?;
+    Ok((part, path, done))
 }
 
 /// Whether a path of a record stays below the folder that it is of.
