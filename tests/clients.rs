@@ -173,7 +173,7 @@ fn greedy() -> PathBuf {
 }
 
 /// Runs a script of tools/clients on `folder`, and holds what it prints to the tokens of transformers.
-fn says_the_same(program: &str, script: &str, folder: &Path, more: &[&str]) {
+fn says_the_same(program: &str, script: &str, folder: &Path, more: &[&str]) -> Value {
     let program = std::env::var_os(program).unwrap_or_else(|| panic!("cargo xtask test sets {program}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/clients").join(script);
     let said = run(Command::new(program).arg(&script).arg(folder).arg(greedy()).args(more).env("HF_HUB_OFFLINE", "1")).exits(0);
@@ -181,6 +181,7 @@ fn says_the_same(program: &str, script: &str, folder: &Path, more: &[&str]) {
     let wanted: Vec<Value> = json(&greedy())["cases"].as_array().unwrap().iter().map(|case| case["tokens"].clone()).collect();
     assert_eq!((&said["single"], &said["batch"]), (&json!(wanted), &json!(wanted)), "{script:?} on {folder:?}");
     assert_eq!(said["pad"], 2);
+    said
 }
 
 #[test]
@@ -208,14 +209,33 @@ fn transformers_js_says_what_transformers_says() {
     says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &demo(), &[]);
 }
 
+/// The demo model in half precision, with the names that a hub's clients fetch.
+fn narrow() -> PathBuf {
+    static ONCE: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    let written = ONCE.get_or_init(|| {
+        let model = demo().with_file_name("model");
+        let folder = model.with_file_name("fp16");
+        plansmith(&["export", text(&model), "-o", text(&folder), "--dtype", "fp16", "--layout", "clients", "--hub-layout"]).exits(0);
+        folder
+    });
+    written.clone()
+}
+
 #[test]
 #[ignore = "needs the demo GGUF, ONNX Runtime, the Python clients and transformers.js: run by cargo xtask test"]
 fn half_precision_says_the_same_from_disk_and_from_a_hub() {
-    let model = demo().with_file_name("model");
-    let folder = model.with_file_name("fp16");
-    plansmith(&["export", text(&model), "-o", text(&folder), "--dtype", "fp16", "--layout", "clients", "--hub-layout"]).exits(0);
-    says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &folder, &[]);
-    says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &folder, &["--dtype", "fp16", "--hub"]);
+    says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &narrow(), &[]);
+    says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &narrow(), &["--dtype", "fp16", "--hub"]);
+}
+
+#[test]
+#[ignore = "needs the demo GGUF, ONNX Runtime, transformers.js and Chromium: run by cargo xtask test"]
+fn a_browser_fetches_what_it_needs_from_a_hub_and_says_the_same() {
+    let said = says_the_same("PLANSMITH_NODE", "greedy_browser.mjs", &narrow(), &["--dtype", "fp16"]);
+    let tokenizer = ["tokenizer.json", "tokenizer_config.json"];
+    let fetched =
+        [&["config.json", "generation_config.json", "onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data"][..], &tokenizer].concat();
+    assert_eq!(said["fetched"], json!(fetched));
 }
 
 #[test]

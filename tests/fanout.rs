@@ -109,7 +109,7 @@ fn every_system_gives_the_same(more: &str) {
 
 #[test]
 fn jobs_of_every_system_give_the_bundle_of_one_build() {
-    every_system_gives_the_same("");
+    every_system_gives_the_same("layouts: [hub, triton]\n");
 }
 
 #[test]

@@ -108,11 +108,16 @@ fn a_graph_by_others_is_judged_where_it_is() {
     let emitted = plansmith(&["build", text(&pipeline), "--emit", "github-actions"]).exits(2);
     assert!(emitted.stderr.contains("`export` is empty"), "{}", emitted.stderr);
 
-    // Another graph under the same name is judged anew, and one that computes something else fails.
-    plansmith(&["export", text(&case("made_llama_llama3")), "-o", text(&other)]).exits(0);
-    let failed = plansmith(&["build", text(&pipeline)]);
-    assert!(matches!(failed.code, Some(1 | 2)), "{}", failed.stderr);
+    // Other weights behind the same graph are judged anew, and fail; the verdict that was good stays.
+    let weights = other.join("model.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    let half = bytes.len() / 2;
+    bytes[half..half + 4096].fill(0x3c);
+    std::fs::write(&weights, bytes).unwrap();
+    let failed = plansmith(&["build", text(&pipeline)]).exits(1);
+    assert!(failed.stdout.contains("other/model.onnx on rten") && failed.stdout.contains("disagree"), "{}", failed.stdout);
     assert_eq!(json(&bundle.join("verdict.json")), verdict);
+    assert_eq!(json(&folder.path().join("dist.failed/verdict.json"))["verdict"], "disagree");
 }
 
 /// A plan of the enterprise flavour as far as can be seen without TensorRT: its header, and the manifest that the worker writes beside it.
