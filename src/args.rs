@@ -264,6 +264,12 @@ pub(crate) struct Export {
     /// triton: a model repository for Triton Inference Server
     #[arg(long, default_value = "plain")]
     pub(crate) layout: LayoutFlag,
+    /// With --layout clients: weights as model.onnx_data, which transformers.js fetches from a hub
+    #[arg(long)]
+    pub(crate) hub_layout: bool,
+    /// With --layout triton: a plan of the enterprise flavour to serve too, chosen by GPU among those of its profile (repeatable)
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Vec<PathBuf>,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
@@ -516,13 +522,13 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) runtime: Option<String>,
     /// Tokens of the prefill
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = at_least_one)]
     pub(crate) prefill: usize,
     /// Tokens decoded one by one
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub(crate) decode: usize,
     /// Repetitions after one warm-up; medians are printed
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) repeat: usize,
     /// Print JSON
     #[arg(long)]
@@ -559,6 +565,11 @@ pub(crate) struct Families {
 fn limit(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("needs a number from 0 on".to_owned()) }
+}
+
+/// A count.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "needs a number from 1 on".to_owned())
 }
 
 /// A number from 0 to 1.

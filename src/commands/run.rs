@@ -4,9 +4,12 @@ use plansmith_tensor::{Batch, Session};
 
 use crate::args::Run;
 use crate::exit::{Failure, Outcome};
-use crate::model::Model;
+use crate::model::{Graph, Model};
 use crate::output::Output;
 use crate::text::TextModel;
+
+/// Tokens of a prompt that are read at a time: scores of attention and logits of more would take gigabytes.
+const PIECE: usize = 1024;
 
 pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
     let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
@@ -30,7 +33,13 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         }
     };
     tell(ids.len());
-    let mut next = step(&mut *loaded.session, &ids)?;
+    // A plan takes what its profiles take; behind a change of rotations no part of the prompt may have been cached before it.
+    let in_pieces = !matches!(model.graph, Graph::Plans(_)) && lengths.switch.is_none_or(|switch| ids.len() <= switch);
+    let piece = if in_pieces { PIECE } else { ids.len() };
+    let mut next = 0;
+    for ids in ids.chunks(piece) {
+        next = step(&mut *loaded.session, ids)?;
+    }
     for _ in 0..args.max_tokens {
         if text.eos.contains(&next) {
             break;

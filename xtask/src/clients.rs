@@ -1,4 +1,4 @@
-//! The programs that load a bundle in the tests: onnxruntime-genai, Optimum and transformers.js, each pinned.
+//! What programs that load a bundle in the tests need: onnxruntime-genai, Optimum, transformers.js and a C header, each pinned.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use plansmith_files::{self as files, TempFolder};
 
 use crate::bench::Peers;
 use crate::error::Error;
+use crate::header;
 use crate::places;
 use crate::process::{Program, tail};
 use crate::python::Python;
@@ -18,6 +19,8 @@ pub(crate) struct Clients {
     pythons: Option<Pythons>,
     /// The folder `node_modules` that holds transformers.js.
     modules: Option<PathBuf>,
+    /// The folder of ONNX Runtime's C header.
+    header: Option<PathBuf>,
 }
 
 /// Interpreters, each with the packages that it is named after.
@@ -42,6 +45,11 @@ impl Clients {
             Err(error) if allow_missing => setup.leave_out("transformers.js", &error),
             Err(error) => return Err(error),
         }
+        match header::get() {
+            Ok(header) => clients.header = Some(header),
+            Err(error) if allow_missing => setup.leave_out("ONNX Runtime's C header", &error),
+            Err(error) => return Err(error),
+        }
         Ok(clients)
     }
 
@@ -55,6 +63,11 @@ impl Clients {
         self.modules.is_some()
     }
 
+    /// Whether ONNX Runtime's C header is there.
+    pub(crate) fn have_header(&self) -> bool {
+        self.header.is_some()
+    }
+
     /// The variables by which tests find them.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let mut variables = Vec::new();
@@ -66,6 +79,9 @@ impl Clients {
         if let Some(folder) = &self.modules {
             variables.push(("PLANSMITH_NODE_MODULES".into(), folder.into()));
             variables.push(("PLANSMITH_NODE".into(), "node".into()));
+        }
+        if let Some(folder) = &self.header {
+            variables.push(("PLANSMITH_ORT_INCLUDE".into(), folder.into()));
         }
         variables
     }

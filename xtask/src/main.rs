@@ -6,6 +6,7 @@ mod clients;
 mod demo;
 mod error;
 mod gpu;
+mod header;
 mod linters;
 mod mutants;
 mod places;

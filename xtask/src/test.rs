@@ -75,6 +75,7 @@ fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients, linters: O
             None if test.needs_python_clients() && !clients.have_pythons() => Some("onnxruntime-genai and Optimum"),
             None if test.needs_transformers_js() && !clients.have_modules() => Some("transformers.js"),
             None if test.needs_linters() && linters.is_none() => Some("actionlint, check-jsonschema and hera"),
+            None if test.needs_header() && !clients.have_header() => Some("ONNX Runtime's C header"),
             None => None,
         }
     };

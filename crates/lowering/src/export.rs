@@ -9,7 +9,7 @@ use plansmith_onnx::encode;
 use serde::Serialize;
 
 use crate::lower::{Lowered, lower};
-use crate::weights::WeightFiles;
+use crate::weights::{SourceFile, WeightFiles};
 use crate::{Error, Float, Source, Target};
 
 /// Whether weight files are used where they are.
@@ -151,10 +151,10 @@ fn place(
     }
     let at_home = canonicalize(folder)? == canonicalize(source.checkpoint.dir())?;
     let mut exported = Vec::new();
-    for &index in files {
-        let file = &source.checkpoint.files()[index];
-        let path = folder.join(&file.name);
-        let placement = match (at_home, mode) {
+    for SourceFile { index, name } in files {
+        let file = &source.checkpoint.files()[*index];
+        let path = folder.join(name);
+        let placement = match (at_home && *name == file.name, mode) {
             (true, WeightsMode::Copy) => {
                 return Err(Error::NotInPlace(format!("`{}` would be copied onto itself: give another folder", file.name)));
             }
@@ -166,6 +166,7 @@ fn place(
                 return Err(Error::NotInPlace(format!("`{}` is a symbolic link, which ONNX loaders refuse", file.name)));
             }
             (true, _) => Placement::InPlace,
+            (false, WeightsMode::InPlace) if at_home => return Err(Error::NotInPlace(format!("they are to be called `{name}`"))),
             (false, WeightsMode::InPlace) => {
                 let problem = format!("`{}` is not the checkpoint's folder `{}`", folder.display(), source.checkpoint.dir().display());
                 return Err(Error::NotInPlace(problem));

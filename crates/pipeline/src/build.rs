@@ -14,7 +14,7 @@ use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
-use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
+use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
 use crate::output::{MARKS, Output};
@@ -22,7 +22,7 @@ use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
+use crate::{Error, Fanout, Progress, Text, fanout, provenance, read_pipeline, repository, space};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -123,6 +123,8 @@ struct Prepared {
     prompts: Prompts,
     prompts_origin: String,
     golden: Option<PathBuf>,
+    /// Graphs by others, as the pipeline names them.
+    graphs: Vec<GraphCandidate>,
     companions: Vec<PathBuf>,
     output: Output,
 }
@@ -151,11 +153,15 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Bytes(SOURCE, bytes, total)))?;
     progress(Event::End(SOURCE, start.elapsed(), false));
     check_pins(path, &pipeline, &source, &audit)?;
+    let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
+    let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
         PromptsSpec::Builtin => {
             let is_static = pipeline.export.iter().any(|export| export.kv == Kv::Static);
-            (builtin_within(spec, source.loaded.max_length.filter(|_| is_static))?, "builtin".to_owned())
+            let slots =
+                source.loaded.max_length.filter(|_| is_static).into_iter().chain(graphs.iter().filter_map(GraphCandidate::static_slots));
+            (builtin_within(spec, slots.min())?, "builtin".to_owned())
         }
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
@@ -171,12 +177,13 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         audit: &audit,
         prompts: &prompts,
         golden: golden.as_deref(),
+        graphs: &graphs,
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
         version: options.version,
     })?;
-    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
+    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
 
 /// The stages of a pipeline, and which of them would be taken over. Runs nothing.
@@ -228,9 +235,14 @@ fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<
 /// The stages of a pipeline that machines can do apart from one another. Runs nothing.
 ///
 /// # Errors
-/// As [`build`], before its first stage.
+/// As [`build`], before its first stage; there is none that could be done apart.
 pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
     let prepared = prepare(path, options, &mut |_| {})?;
+    if prepared.stages.exports.is_empty() {
+        let problem = "is empty: there is nothing to do on many machines".to_owned();
+        let hint = Some("run `plansmith build` in one job".to_owned());
+        return Err(Error::Invalid { path: path.to_owned(), key: "export".into(), problem, hint });
+    }
     Ok(Fanout { name: prepared.pipeline.name.0.clone(), cells: fanout::cells(&prepared.stages) })
 }
 
@@ -271,7 +283,8 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         fanout::join(&mut store, &prepared.stages, parts, &mut |done, total| progress(Event::Bytes(PARTS, done, total)))?;
         progress(Event::End(PARTS, start.elapsed(), false));
     }
-    space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
+    let twice = prepared.pipeline.layouts.contains(&Layout::Triton);
+    space::check(&folder, prepared.source.checkpoint.dir(), (&prepared.stages, twice), &store, &wanted)?;
     let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
     for stage in prepared.stages.exports.iter().filter(|stage| wanted.contains(&stage.name())) {
         run.stage(&stage.name(), stage.key, progress, |run, progress| run.export(stage, progress))?;
@@ -432,6 +445,10 @@ impl Run<'_> {
             let name = format!("onnx/{}", stage.file);
             graphs.push(GraphCandidate::file(&self.folder.join(&name), &name)?);
         }
+        for graph in &prepared.graphs {
+            let path = graph.path.as_deref().unwrap_or(Path::new(&graph.name));
+            graphs.push(GraphCandidate::file(path, &graph.name)?);
+        }
         let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
         let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
@@ -483,6 +500,11 @@ impl Run<'_> {
         for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
             write_atomic(&self.folder.join(&name), &bytes)?;
             self.record(&name)?;
+        }
+        if self.prepared.pipeline.layouts.contains(&Layout::Triton) {
+            let name = &self.prepared.pipeline.name.0;
+            let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
+            self.files.extend(written);
         }
         self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);
@@ -546,6 +568,7 @@ fn variants(exports: &[ExportStage]) -> Vec<Variant> {
             file: format!("onnx/{}", stage.file),
             cache: stage.lowered.compute,
             shares_buffer: stage.lowered.shares_buffer,
+            data: stage.weights.clone(),
         })
         .collect()
 }

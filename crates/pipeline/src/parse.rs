@@ -6,7 +6,8 @@ use plansmith_engine::{Flavor, ModelLengths};
 use serde_yaml::{Mapping, Value};
 
 use crate::Error;
-use crate::file::{PipelineFile, first_duplicate};
+use crate::clients::RTX_IN_TRITON;
+use crate::file::{Layout, PipelineFile, first_duplicate};
 
 /// Reads and checks a pipeline file; `overrides` are `PATH=VALUE`, with dots and indices.
 ///
@@ -42,8 +43,19 @@ impl PipelineFile {
 /// What no type says: references and names across the file.
 fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
     let invalid = |key: String, problem: String, hint: Option<String>| Error::Invalid { path: path.to_owned(), key, problem, hint };
-    if pipeline.export.is_empty() {
-        return Err(invalid("export".into(), "is empty".into(), Some("give at least `- { id: fp32, dtype: source }`".into())));
+    if pipeline.export.is_empty() && pipeline.verify.graphs.is_empty() {
+        let hint = "give at least `- { id: fp32, dtype: source }`, or graphs to judge under `verify.graphs`";
+        return Err(invalid("export".into(), "is empty".into(), Some(hint.into())));
+    }
+    if pipeline.layouts.iter().enumerate().any(|(index, layout)| pipeline.layouts[..index].contains(layout)) {
+        return Err(invalid("layouts".into(), "names one twice".into(), None));
+    }
+    if pipeline.layouts.contains(&Layout::Triton)
+        && let Some(engine) = pipeline.engines.iter().position(|engine| engine.flavor == Flavor::Rtx)
+    {
+        let problem = format!("asks for plans of the rtx flavour beside `layouts: [triton]`: {RTX_IN_TRITON}");
+        let hint = "leave `engines` out; plans of the enterprise flavour join the repository by `plansmith export --layout triton --plan`";
+        return Err(invalid(format!("engines[{engine}].flavor"), problem, Some(hint.into())));
     }
     let ids = || pipeline.export.iter().map(|export| export.id.0.as_str());
     if let Some(id) = first_duplicate(ids()) {
@@ -202,6 +214,16 @@ output: ../dist/smollm2
         let error = error(&GOOD.replace("architectures:", "architecture:"));
         assert!(shown(&error).starts_with("p.yaml:10:5: "), "{}", shown(&error));
         assert!(shown(&error).contains("`architecture`") && shown(&error).ends_with("did you mean `architectures`?"), "{}", shown(&error));
+    }
+
+    #[test]
+    fn plans_that_triton_does_not_load_are_refused_beside_its_layout() {
+        let error = error(&GOOD.replace("output:", "layouts: [hub, triton]\noutput:"));
+        assert!(shown(&error).contains("engines[0].flavor") && shown(&error).contains("`ftrt`"), "{}", shown(&error));
+        let unknown = shown(&self::error(&GOOD.replace("output:", "layouts: [triten]\noutput:")));
+        assert!(unknown.starts_with("p.yaml:14") && unknown.ends_with("did you mean `triton`?"), "{unknown}");
+        let twice = shown(&self::error(&GOOD.replace("output:", "layouts: [hub, hub]\noutput:")));
+        assert!(twice.contains("names one twice"), "{twice}");
     }
 
     #[test]

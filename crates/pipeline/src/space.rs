@@ -7,7 +7,7 @@ use plansmith_lowering::{WeightFiles, WeightsMode};
 
 use crate::Error;
 use crate::fanout::folder_of_part;
-use crate::stages::Stages;
+use crate::stages::{BUNDLE, Stages};
 use crate::store::Store;
 
 /// Graphs, reports and manifests.
@@ -16,7 +16,14 @@ const SMALL: u64 = 16 << 20;
 const PLAN_PERCENT: u64 = 106;
 
 /// Refuses a build into `folder` that its file system has no room for. What is done already, and what a file system can share, takes none.
-pub(crate) fn check(folder: &Path, source: &Path, stages: &Stages, store: &Store, wanted: &BTreeSet<String>) -> Result<(), Error> {
+/// `twice` says whether graphs are laid out a second time, with their weights.
+pub(crate) fn check(
+    folder: &Path,
+    source: &Path,
+    (stages, twice): (&Stages, bool),
+    store: &Store,
+    wanted: &BTreeSet<String>,
+) -> Result<(), Error> {
     let shares = plansmith_files::can_reflink(source, folder);
     let mut needed = SMALL;
     for stage in &stages.exports {
@@ -24,6 +31,9 @@ pub(crate) fn check(folder: &Path, source: &Path, stages: &Stages, store: &Store
             let copied = matches!(stage.lowered.table.files, WeightFiles::Source(_));
             needed += if copied && shares { 0 } else { stage.bytes };
         }
+    }
+    if twice && wanted.contains(BUNDLE) && !plansmith_files::can_reflink(folder, folder) {
+        needed += stages.exports.iter().map(|stage| stage.bytes).sum::<u64>();
     }
     for stage in &stages.plans {
         let name = stage.name(&stages.exports);
@@ -50,7 +60,7 @@ fn room(folder: &Path, needed: u64) -> Result<(), Error> {
 /// Bytes of a stage's weights.
 pub(crate) fn weights(files: &WeightFiles, source: &plansmith_checkpoint::Checkpoint) -> u64 {
     match files {
-        WeightFiles::Source(files) => files.iter().map(|&file| source.files()[file].size).sum(),
+        WeightFiles::Source(files) => files.iter().map(|file| source.files()[file.index].size).sum(),
         WeightFiles::Converted { layout, .. } => layout.size,
     }
 }
