@@ -118,10 +118,8 @@ fn jobs_with_plans_give_the_bundle_of_one_build() {
     every_system_gives_the_same(PLANS);
 }
 
-/// What a linter says of `text`, as a file of `system`, and whether it takes it.
-fn lint(folder: &Path, system: &str, text: &str) -> (bool, String) {
-    let file = folder.join(if system == "make" { "Makefile" } else { "emitted.yaml" });
-    std::fs::write(&file, text).unwrap();
+/// The command that has `files` of `system` read by its linter.
+fn linter(system: &str, files: &[&str]) -> Command {
     let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/linters");
     let set = |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `cargo xtask test` sets it"));
     let mut command = match system {
@@ -146,16 +144,32 @@ fn lint(folder: &Path, system: &str, text: &str) -> (bool, String) {
             command
         }
     };
-    let output = command.arg(&file).current_dir(folder).output().unwrap();
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
-    (output.status.success() && !said.contains("warning:"), said)
+    command.args(files);
+    command
+}
+
+/// What it says, each line with the file that it is about, and whether it takes them all.
+fn lint(folder: &Path, system: &str, files: &[&str]) -> (bool, String) {
+    let read = |files: &[&str]| {
+        let output = linter(system, files).current_dir(folder).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success() && !said.contains("warning:"), said)
+    };
+    if system != "make" {
+        return read(files);
+    }
+    let said = files.iter().map(|file| {
+        let (passes, said) = read(&[file]);
+        (passes, said.lines().map(|line| format!("{file}: {line}\n")).collect::<String>())
+    });
+    said.fold((true, String::new()), |all, one| (all.0 && one.0, all.1 + &one.1))
 }
 
 #[test]
 #[ignore = "needs the linters: run by cargo xtask test"]
 fn emitted_files_pass_their_linters_and_faulty_ones_do_not() {
     let team = checkout("");
-    // System, what is changed, and a word of what the linter says then.
+    // System, what is changed, and what the linter says then.
     let faults = [
         ("github-actions", "needs: cell", "needs: cel", "\"cel\" which does not exist"),
         ("github-actions", "matrix.stage", "matrix.stag", "property \"stag\" is not defined"),
@@ -171,13 +185,20 @@ fn emitted_files_pass_their_linters_and_faulty_ones_do_not() {
     ];
     for system in ["github-actions", "gitlab", "argo", "make"] {
         let text = emitted(team.path(), system);
-        let (passes, said) = lint(team.path(), system, &text);
+        std::fs::write(team.path().join("right.yaml"), &text).unwrap();
+        let (passes, said) = lint(team.path(), system, &["right.yaml"]);
         assert!(passes, "{system}: {said}");
-        for (_, from, to, words) in faults.iter().filter(|fault| fault.0 == system) {
+        let faults: Vec<_> = faults.iter().filter(|fault| fault.0 == system).enumerate().collect();
+        let names: Vec<String> = faults.iter().map(|(index, _)| format!("faulty{index}.yaml")).collect();
+        for (index, (_, from, to, _)) in &faults {
             let faulty = text.replace(from, to);
             assert_ne!(faulty, text, "{system} has no {from}");
-            let (passes, said) = lint(team.path(), system, &faulty);
-            assert!(!passes && said.contains(words), "{system}, {to}: {said}");
+            std::fs::write(team.path().join(&names[*index]), faulty).unwrap();
+        }
+        let (passes, said) = lint(team.path(), system, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(!passes, "{system}: {said}");
+        for (index, (_, _, to, words)) in &faults {
+            assert!(said.lines().any(|line| line.contains(&names[*index]) && line.contains(words)), "{system}, {to}: {said}");
         }
     }
 }
