@@ -2,9 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
-#[path = "../crates/hub/tests/suite/server.rs"]
-#[allow(dead_code, reason = "the hub's own tests use all of it")]
-mod server;
+#[path = "common/hub.rs"]
+mod hub;
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -13,24 +12,10 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use common::{Run, case, text};
-use plansmith_files::Digest;
+use hub::{COMMIT, Fault, Server, hub};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::PrivateKeyDer;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use server::{COMMIT, Fault, Server};
-
-/// A hub that has a real, tiny checkpoint.
-fn hub() -> Server {
-    let files: Vec<(String, Vec<u8>)> = ["config.json", "model.safetensors"]
-        .map(|name| (name.to_owned(), std::fs::read(case("untied_distinct").join(name)).unwrap()))
-        .into();
-    let sibling = |(name, bytes): &(String, Vec<u8>)| {
-        let (size, sha256) = (bytes.len(), Digest::of(bytes));
-        format!(r#"{{"rfilename": "{name}", "size": {size}, "lfs": {{"sha256": "{sha256}", "size": {size}}}}}"#)
-    };
-    let siblings: Vec<String> = files.iter().map(sibling).collect();
-    Server::start(format!(r#"{{"sha": "{COMMIT}", "siblings": [{}]}}"#, siblings.join(", ")), files)
-}
 
 /// An authority nobody knows, and the server certificate that it gave.
 struct Authority {
