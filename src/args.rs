@@ -3,7 +3,7 @@
 mod bundle;
 mod fetch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
@@ -44,6 +44,10 @@ pub(crate) struct Global {
     /// Colour of messages
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub(crate) color: clap::ColorChoice,
+
+    /// Never use the network. Only `fetch` ever does: it then takes what is there already, or says what is missing
+    #[arg(long, global = true)]
+    pub(crate) offline: bool,
 }
 
 #[derive(Debug, Subcommand)]
@@ -97,6 +101,16 @@ pub(crate) enum Verb {
     },
 }
 
+impl Verb {
+    /// Where the event stream is to go.
+    pub(crate) fn events(&self) -> Option<&Path> {
+        match self {
+            Self::Build(Build { pipeline, .. }) | Self::Merge(Merge { pipeline, .. }) => pipeline.events.as_deref(),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith build pipelines/smollm2.yaml
@@ -107,7 +121,7 @@ pub(crate) struct Build {
     #[command(flatten)]
     pub(crate) pipeline: PipelineFlags,
     /// Print the stages, what is cached and what would run; run nothing
-    #[arg(long)]
+    #[arg(long, conflicts_with = "events")]
     pub(crate) plan_only: bool,
     /// Run stages up to and including this one
     #[arg(long, value_name = "NAME")]
@@ -116,7 +130,7 @@ pub(crate) struct Build {
     #[arg(long, value_name = "NAME", conflicts_with = "stage")]
     pub(crate) only: Vec<String>,
     /// Print the jobs for github-actions, gitlab, argo or make: one a stage, and one that merges
-    #[arg(long, value_name = "SYSTEM")]
+    #[arg(long, value_name = "SYSTEM", conflicts_with = "events")]
     pub(crate) emit: Option<System>,
     /// Run every stage anew, cached or not
     #[arg(long)]
@@ -250,6 +264,12 @@ pub(crate) struct Export {
     /// triton: a model repository for Triton Inference Server
     #[arg(long, default_value = "plain")]
     pub(crate) layout: LayoutFlag,
+    /// With --layout clients: weights as model.onnx_data, which transformers.js fetches from a hub
+    #[arg(long)]
+    pub(crate) hub_layout: bool,
+    /// With --layout triton: a plan of the enterprise flavour to serve too, chosen by GPU among those of its profile (repeatable)
+    #[arg(long, value_name = "PLAN")]
+    pub(crate) plan: Vec<PathBuf>,
     /// Which positions get logits
     #[arg(long, default_value = "all")]
     pub(crate) logits: LogitsFlag,
@@ -502,13 +522,13 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) runtime: Option<String>,
     /// Tokens of the prefill
-    #[arg(long, default_value_t = 128)]
+    #[arg(long, default_value_t = 128, value_parser = at_least_one)]
     pub(crate) prefill: usize,
     /// Tokens decoded one by one
-    #[arg(long, default_value_t = 32)]
+    #[arg(long, default_value_t = 32, value_parser = at_least_one)]
     pub(crate) decode: usize,
     /// Repetitions after one warm-up; medians are printed
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 3, value_parser = at_least_one)]
     pub(crate) repeat: usize,
     /// Print JSON
     #[arg(long)]
@@ -545,6 +565,11 @@ pub(crate) struct Families {
 fn limit(text: &str) -> Result<f64, String> {
     let number: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
     if number >= 0.0 && number.is_finite() { Ok(number) } else { Err("needs a number from 0 on".to_owned()) }
+}
+
+/// A count.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|&count| count > 0).ok_or_else(|| "needs a number from 1 on".to_owned())
 }
 
 /// A number from 0 to 1.

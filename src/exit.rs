@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use crate::output::printable;
+use crate::progress::Event;
 
 /// How a command ends where nothing went wrong in executing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -13,12 +14,19 @@ pub(crate) enum Outcome {
     Disagreed,
 }
 
+impl Outcome {
+    /// The exit code.
+    pub(crate) fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::Disagreed => 1,
+        }
+    }
+}
+
 impl From<Outcome> for ExitCode {
     fn from(outcome: Outcome) -> Self {
-        match outcome {
-            Outcome::Done => ExitCode::SUCCESS,
-            Outcome::Disagreed => ExitCode::from(1),
-        }
+        outcome.code().into()
     }
 }
 
@@ -55,6 +63,11 @@ impl Failure {
     /// The message and its causes on one line.
     pub(crate) fn line(&self) -> String {
         self.chain.join(": ")
+    }
+
+    /// As the event stream says it.
+    pub(crate) fn event(&self) -> Event<'_> {
+        Event::Error { exit_code: 2, message: &self.chain[0], causes: &self.chain[1..], hint: self.hint.as_deref() }
     }
 
     /// The message, its causes, and the next step last.

@@ -1,6 +1,6 @@
 //! `plansmith`: the command.
 //!
-//! `args` holds the flags, `commands` what each verb does, `output` all printing, `exit` the exit codes,
+//! `args` holds the flags, `commands` what each verb does, `output` all printing, `progress` how far work is, `exit` the exit codes,
 //! `interrupt` Ctrl-C.
 
 mod args;
@@ -9,6 +9,7 @@ mod exit;
 mod interrupt;
 mod model;
 mod output;
+mod progress;
 mod stamp;
 mod text;
 
@@ -29,8 +30,17 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    let output = Output::new(&cli.global);
-    match dispatch(cli.verb, &output) {
+    let mut output = Output::new(&cli.global);
+    if let Some(path) = cli.verb.events() {
+        match output.clone().with_events(path) {
+            Ok(with) => output = with,
+            Err(failure) => {
+                output.failure(&failure);
+                return ExitCode::from(2);
+            }
+        }
+    }
+    match dispatch(cli.verb, cli.global.offline, &output) {
         Ok(outcome) => outcome.into(),
         Err(failure) => {
             output.failure(&failure);
@@ -39,10 +49,10 @@ fn main() -> ExitCode {
     }
 }
 
-fn dispatch(verb: Verb, output: &Output) -> Result<Outcome, Failure> {
+fn dispatch(verb: Verb, offline: bool, output: &Output) -> Result<Outcome, Failure> {
     match verb {
         Verb::Inspect(args) => commands::inspect::run(&args, output),
-        Verb::Fetch(args) => commands::fetch::run(&args, output),
+        Verb::Fetch(args) => commands::fetch::run(&args, offline, output),
         Verb::Import(args) => commands::import::run(&args, output),
         Verb::Export(args) => commands::export::run(&args, output),
         Verb::Engine(args) => commands::engine::run(&args, output),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{Flavor, PlanHeader, PlanManifest, WorkerPaths, manifest_path};
+use plansmith_engine::{Flavor, WorkerPaths, check_plan, manifest_path};
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
@@ -121,18 +121,18 @@ fn first_able(runtime: Option<RuntimeKind>, open: impl Fn(RuntimeKind) -> Result
 }
 
 fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
-    let flavor = plans.first().map(|plan| PlanHeader::read(plan)).transpose()?.map_or(Flavor::Rtx, |header| header.flavor);
+    let checks = plans.iter().map(|plan| check_plan(plan, &manifest_path(plan))).collect::<Result<Vec<_>, _>>()?;
+    let first = checks.first().map(|check| &check.manifest);
+    let flavor = first.map_or(Flavor::Rtx, |manifest| manifest.flavor);
+    let architectures = first.map(|manifest| manifest.architectures.iter().map(|built_for| built_for.name()).collect::<Vec<_>>());
     let paths = WorkerPaths::find(flavor, &lookup(tools))?;
-    match open_plans(&paths, plans, &open_options(tools).device)? {
+    match open_plans(&paths, checks, &open_options(tools).device)? {
         OpenedPlans::Session(loaded) => Ok(loaded),
         OpenedPlans::NotExecuted(reason) => {
-            let built_for = plans.first().and_then(|plan| PlanManifest::read(&manifest_path(plan)).ok());
-            let built_for: Vec<&str> =
-                built_for.iter().flat_map(|manifest| &manifest.architectures).map(|architecture| architecture.name()).collect();
             let text = format!("{} was checked and cannot be executed here: {}", name(plans), reason.why);
             Err(Failure::new(text).hint(format!(
                 "run it on a host with a GPU of {}, or run the ONNX graph that it was built from: it computes the same",
-                built_for.join(" or ")
+                architectures.unwrap_or_default().join(" or ")
             )))
         }
     }

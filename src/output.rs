@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::ColorChoice;
@@ -10,6 +12,7 @@ use serde::Serialize;
 
 use crate::args::Global;
 use crate::exit::Failure;
+use crate::progress::{Event, Events};
 
 /// Where a command's words go.
 #[derive(Debug, Clone)]
@@ -17,6 +20,8 @@ pub(crate) struct Output {
     verbose: u8,
     quiet: bool,
     color: bool,
+    /// The event stream, where one was asked for.
+    events: Option<Arc<Events>>,
 }
 
 impl Output {
@@ -26,7 +31,25 @@ impl Output {
             ColorChoice::Never => false,
             ColorChoice::Auto => io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { verbose: global.verbose, quiet: global.quiet, color }
+        Self { verbose: global.verbose, quiet: global.quiet, color, events: None }
+    }
+
+    /// Nobody is told anything.
+    #[cfg(test)]
+    pub(crate) fn silent() -> Self {
+        Self { verbose: 0, quiet: true, color: false, events: None }
+    }
+
+    /// The same, with an event stream at `path`.
+    pub(crate) fn with_events(self, path: &Path) -> Result<Self, Failure> {
+        Ok(Self { events: Some(Arc::new(Events::open(path)?)), ..self })
+    }
+
+    /// A line of the event stream, where there is one.
+    pub(crate) fn event(&self, event: &Event<'_>) {
+        if let Some(events) = &self.events {
+            events.write(event);
+        }
     }
 
     /// A result: a line on stdout.
@@ -50,47 +73,49 @@ impl Output {
         self.result(to_json(value)?)
     }
 
-    /// A remark on stderr, unless quiet.
+    /// A remark on stderr, unless quiet; and in the event stream.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
-        if !self.quiet {
-            stderr(&format!("{}\n", printable(text.as_ref())));
-        }
+        self.event(&Event::Message { text: text.as_ref() });
+        self.say(text);
     }
 
     /// A remark that only `-v` shows.
     pub(crate) fn detail(&self, text: impl AsRef<str>) {
         if self.verbose > 0 {
+            self.note(text);
+        }
+    }
+
+    /// A line on stderr that the event stream says in its own way, unless quiet.
+    pub(crate) fn say(&self, text: impl AsRef<str>) {
+        if !self.quiet && !self.events_on_stderr() {
             stderr(&format!("{}\n", printable(text.as_ref())));
         }
     }
 
-    /// A failure on stderr.
+    /// A failure on stderr, and in the event stream.
     pub(crate) fn failure(&self, failure: &Failure) {
-        stderr(&failure.render(&self.paint("31", "error:")));
+        self.event(&failure.event());
+        if !self.events_on_stderr() {
+            stderr(&failure.render(&self.paint("31", "error:")));
+        }
     }
 
     fn paint(&self, code: &str, text: &str) -> String {
         if self.color { format!("\x1b[1;{code}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// A bar over bytes, on a terminal only.
-    pub(crate) fn bytes_bar(&self, what: &'static str, total: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template("{msg:>12} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec}");
-        self.bar(what, total, style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-    }
-
-    /// A bar over steps, on a terminal only.
-    pub(crate) fn steps_bar(&self, what: &'static str, total: u64) -> ProgressBar {
-        let style = ProgressStyle::with_template("{msg:>12} {wide_bar} {pos}/{len} {elapsed}");
-        self.bar(what, total, style.unwrap_or_else(|_| ProgressStyle::default_bar()))
-    }
-
-    fn bar(&self, what: &'static str, total: u64, style: ProgressStyle) -> ProgressBar {
-        let bar = ProgressBar::new(total).with_style(style).with_message(what);
-        let shown = !self.quiet && io::stderr().is_terminal();
+    /// A bar, on a terminal only.
+    pub(crate) fn bar(&self) -> ProgressBar {
+        let style = ProgressStyle::with_template("{prefix} {wide_bar} {msg}");
+        let bar = ProgressBar::new(0).with_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        let shown = !self.quiet && !self.events_on_stderr() && io::stderr().is_terminal();
         bar.set_draw_target(if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() });
-        bar.enable_steady_tick(Duration::from_millis(200));
         bar
+    }
+
+    fn events_on_stderr(&self) -> bool {
+        self.events.as_ref().is_some_and(|events| events.on_stderr())
     }
 }
 
@@ -126,9 +151,22 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
     if unit == 0 { format!("{bytes} B") } else { format!("{value:.1} {}", units[unit]) }
 }
 
+/// A time as people read it: `9 s`, `2 min 05 s`, `1 h 02 min`.
+pub(crate) fn human_time(time: Duration) -> String {
+    let seconds = time.as_secs_f64().round() as u64;
+    let (hours, minutes) = (seconds / 3600, seconds / 60 % 60);
+    match (hours, minutes) {
+        (0, 0) => format!("{seconds} s"),
+        (0, _) => format!("{minutes} min {:02} s", seconds % 60),
+        _ => format!("{hours} h {minutes:02} min"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{human_bytes, printable};
+    use std::time::Duration;
+
+    use super::{human_bytes, human_time, printable};
 
     #[test]
     fn nothing_printed_steers_a_terminal() {
@@ -140,5 +178,11 @@ mod tests {
     fn bytes_are_readable() {
         assert_eq!(human_bytes(999), "999 B");
         assert_eq!(human_bytes(538_090_408), "538.1 MB");
+    }
+
+    #[test]
+    fn times_are_readable() {
+        let times = [9, 125, 3725].map(|seconds| human_time(Duration::from_secs(seconds)));
+        assert_eq!(times, ["9 s", "2 min 05 s", "1 h 02 min"]);
     }
 }

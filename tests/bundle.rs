@@ -52,11 +52,17 @@ fn a_second_build_does_nothing_and_a_changed_one_only_what_changed() {
     let pipeline = project.pipeline();
     let planned = plansmith(&["build", text(&pipeline), "--plan-only"]).exits(0);
     assert_eq!(planned.stdout, "run    export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
+    assert_eq!(names(project.folder.path()), ["model", "pipeline.yaml"], "a plan writes nothing");
     let built = plansmith(&["build", text(&pipeline)]).exits(0);
     assert!(built.stdout.contains("built: "), "{}", built.stdout);
     let again = plansmith(&["build", text(&pipeline)]).exits(0);
     assert!(again.stdout.starts_with("up to date: nothing changed, nothing to do"), "{}", again.stdout);
     assert_eq!(again.stderr, "");
+    // What the manifest says of the source is part of it.
+    let revision = format!("source.revision={}", "a".repeat(40));
+    let pinned = plansmith(&["build", text(&pipeline), "--set", &revision]).exits(0);
+    assert_eq!(pinned.stderr.matches("taken over").count(), 2, "{}", pinned.stderr);
+    assert!(std::fs::read_to_string(project.bundle().join("manifest.json")).unwrap().contains(&"a".repeat(40)));
     let planned = plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all", "--plan-only"]).exits(0);
     assert_eq!(planned.stdout, "cached export:fp32\nrun    export:fp16\nrun    verify\nrun    bundle\n");
     plansmith(&["build", text(&pipeline), "--set", "export.1.logits=all"]).exits(0);
@@ -91,6 +97,40 @@ fn a_changed_byte_of_any_file_is_found_and_named() {
 }
 
 #[test]
+fn damage_to_the_last_bundle_does_not_reach_the_next() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let weights = project.bundle().join("onnx/model_fp16.safetensors");
+    let mut bytes = std::fs::read(&weights).unwrap();
+    // The lowest bit of the last weight: what is computed hardly changes.
+    let last = bytes.len() - 2;
+    bytes[last] ^= 1;
+    std::fs::write(&weights, bytes).unwrap();
+    let run = plansmith(&["build", text(&project.pipeline()), "--set", "name=other"]).exits(0);
+    assert!(run.stderr.contains("export:fp32") && run.stderr.matches("taken over").count() == 1, "{}", run.stderr);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+}
+
+#[test]
+fn no_folder_is_replaced_that_holds_anything_else() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let before = files(project.folder.path());
+    for (output, said) in
+        [("model", "config.json"), (".", "model"), ("..", "needs the name of a folder"), ("pipeline.yaml", "no build made")]
+    {
+        let run = plansmith(&["build", text(&pipeline), "--set", &format!("output={output}")]).exits(2);
+        assert!(run.stderr.contains("`output`") && run.stderr.contains(said), "{output}: {}", run.stderr);
+        assert_eq!(files(project.folder.path()), before);
+    }
+    // A bundle is a build's own; one that the checkpoint was moved into is not replaced either.
+    plansmith(&["build", text(&pipeline)]).exits(0);
+    std::fs::rename(project.folder.path().join("model"), project.bundle().join("model")).unwrap();
+    let run = plansmith(&["build", text(&pipeline), "--set", "source.checkpoint=dist/tiny/model"]).exits(2);
+    assert!(run.stderr.contains("which the checkpoint lies in"), "{}", run.stderr);
+}
+
+#[test]
 fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let project = Project::new();
     plansmith(&["build", text(&project.pipeline())]).exits(0);
@@ -103,6 +143,18 @@ fn a_failed_build_leaves_the_last_bundle_and_the_failed_one_beside_it() {
     let failed = project.folder.path().join("dist/tiny.failed");
     assert!(failed.join("report.html").is_file() && failed.join("verdict.json").is_file());
     plansmith(&["check", text(&project.bundle())]).exits(0);
+    // One that is whole and disagrees is not to be shipped.
+    assert!(plansmith(&["check", text(&failed)]).exits(1).stdout.contains("verdict disagree"));
+    let key = project.folder.path().join("key.pem");
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    assert!(plansmith(&["sign", text(&failed), "--key", text(&key)]).exits(2).stderr.contains("says disagree"));
+    // A run that stops behind the verdict ends as the verdict does.
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify"]).exits(1);
+    assert!(run.stdout.contains("tiny.partial") && run.stdout.contains("reference against golden: disagree"), "{}", run.stdout);
+    let run = plansmith(&["build", text(&project.pipeline()), "--stage", "verify", "--json"]).exits(1);
+    let said: serde_json::Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((&said["result"], &said["stage"], &said["verdict"]["verdict"]), (&"stopped".into(), &"verify".into(), &"disagree".into()));
+    assert!(project.folder.path().join("dist/tiny.partial/report.html").is_file());
 }
 
 #[test]
@@ -155,6 +207,21 @@ fn a_bundle_is_verified_without_its_source() {
     *bytes.last_mut().unwrap() ^= 0xc0;
     std::fs::write(&weights, bytes).unwrap();
     plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(1);
+    // Looser limits, or other logits, than the bundle was sealed with.
+    for name in ["noise.json", "golden.safetensors"] {
+        let path = project.bundle().join(name);
+        let original = std::fs::read(&path).unwrap();
+        let changed = if name == "noise.json" {
+            String::from_utf8(original.clone()).unwrap().replace("e-", "e0").into()
+        } else {
+            [&original[..], &[0]].concat()
+        };
+        assert_ne!(original, changed);
+        std::fs::write(&path, changed).unwrap();
+        let run = plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(2);
+        assert!(run.stderr.contains(name) && run.stderr.contains("the manifest says"), "{}", run.stderr);
+        std::fs::write(&path, original).unwrap();
+    }
 }
 
 #[test]
@@ -236,13 +303,11 @@ fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
     let project = Project::new();
     let pipeline = project.pipeline();
     plansmith(&["build", text(&pipeline)]).exits(0);
-    let mut random: u64 = 20_261_130;
-    let mut killed = 0;
+    let (mut random, mut killed) = (20_261_130, 0);
     for round in 0..50 {
         let logits = ["export.1.logits=all", "export.1.logits=last"][round % 2];
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let mut child = common::command(&["-q", "build", text(&pipeline), "--set", logits, "--force"]).spawn().unwrap();
-        std::thread::sleep(std::time::Duration::from_millis(random >> 33 & 0x1ff));
+        std::thread::sleep(std::time::Duration::from_millis(next(&mut random, 512)));
         child.kill().unwrap();
         killed += usize::from(!child.wait().unwrap().success());
         plansmith(&["check", text(&project.bundle())]).exits(0);
@@ -251,4 +316,65 @@ fn a_build_that_is_killed_anywhere_leaves_a_whole_bundle() {
     plansmith(&["build", text(&pipeline)]).exits(0);
     plansmith(&["check", text(&project.bundle())]).exits(0);
     assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}
+
+/// A number that looks random, from 0 to below `limit`.
+fn next(random: &mut u64, limit: u64) -> u64 {
+    *random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    (*random >> 33) % limit
+}
+
+/// As above, where the bundle is joined of parts.
+#[test]
+fn a_merge_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    let pipeline = project.pipeline();
+    let forms = ["all", "last"].map(|logits| {
+        let part = project.folder.path().join(logits);
+        let (logits, output) = (format!("export.1.logits={logits}"), format!("output={}", text(&part)));
+        plansmith(&["build", text(&pipeline), "--set", &logits, "--set", &output, "--only", "export:fp16", "--only", "export:fp32"])
+            .exits(0);
+        (logits, part)
+    });
+    let run = |form: &(String, PathBuf)| common::command(&["-q", "merge", text(&pipeline), text(&form.1), "--set", &form.0]);
+    common::run(&mut run(&forms[0])).exits(0);
+    let (mut random, mut killed) = (20_261_130, 0);
+    for round in 1..=30 {
+        let mut child = run(&forms[round % 2]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(next(&mut random, 512)));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&project.bundle())]).exits(0);
+    }
+    assert!(killed >= 5, "{killed} of 30 were killed before they had ended");
+    common::run(&mut run(&forms[1])).exits(0);
+    plansmith(&["check", text(&project.bundle())]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"]);
+}
+
+/// A signature is there or not, never half, and nothing else is left in the bundle.
+#[test]
+fn a_signing_that_is_killed_anywhere_leaves_a_whole_bundle() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let (bundle, key) = (project.bundle(), project.folder.path().join("key.pem"));
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    let public = key.with_added_extension("pub");
+    let signature = bundle.join("provenance.dsse.json");
+    let (mut random, mut killed, mut signed) = (20_261_130, 0, 0);
+    for _ in 0..60 {
+        let mut child = common::command(&["-q", "sign", text(&bundle), "--key", text(&key)]).spawn().unwrap();
+        std::thread::sleep(std::time::Duration::from_micros(next(&mut random, 60_000)));
+        child.kill().unwrap();
+        killed += usize::from(!child.wait().unwrap().success());
+        plansmith(&["check", text(&bundle)]).exits(0);
+        if signature.exists() {
+            plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
+            signed += 1;
+            std::fs::remove_file(&signature).unwrap();
+        }
+    }
+    assert!(killed >= 5 && signed >= 1, "{killed} of 60 were killed, {signed} had signed");
+    plansmith(&["sign", text(&bundle), "--key", text(&key)]).exits(0);
+    plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
 }

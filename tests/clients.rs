@@ -88,7 +88,7 @@ fn files_of_clients_that_contradict_each_other_are_found() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = bundle(folder.path());
     plansmith(&["check", text(&bundle)]).exits(0);
-    let all: [(&str, &[&str], Value, &str); 13] = [
+    let all: [(&str, &[&str], Value, &str); 14] = [
         ("genai_config.json", &["model", "eos_token_id"], json!([255]), "eos_token_id"),
         ("genai_config.json", &["model", "pad_token_id"], json!(3), "pad_token_id"),
         ("genai_config.json", &["model", "context_length"], json!(64), "max_length"),
@@ -100,6 +100,7 @@ fn files_of_clients_that_contradict_each_other_are_found() {
         ("genai_config.json", &["model", "speed"], json!(1), "unknown field"),
         ("generation_config.json", &["pad_token_id"], json!(9), "pad_token_id"),
         ("config.json", &["transformers.js_config", "kv_cache_dtype", "fp16"], json!("float32"), "kv_cache_dtype"),
+        ("config.json", &["transformers.js_config", "use_external_data_format"], json!(true), "use_external_data_format"),
         ("tokenizer_config.json", &["model_max_length"], json!(1e30), "model_max_length"),
         ("tokenizer_config.json", &["eos_token"], json!("t9"), "eos_token"),
     ];
@@ -133,16 +134,18 @@ const KINDS: [(&str, bool); 14] = [
 #[test]
 #[ignore = "needs ONNX Runtime: run by cargo xtask test"]
 fn graphs_of_onnx_runtime_s_own_attention_agree_with_transformers() {
-    for (name, whole) in KINDS {
+    let of_the_last = KINDS[..3].iter().map(|&kind| (kind, "last"));
+    for ((name, whole), logits) in KINDS.map(|kind| (kind, "all")).into_iter().chain(of_the_last) {
         let folder = tempfile::tempdir().unwrap();
-        let exported = plansmith(&["export", text(&case(name)), "-o", text(folder.path()), "--dialect", "onnxruntime", "--json"]).exits(0);
+        let source = case(name);
+        let arguments = ["export", text(&source), "-o", text(folder.path()), "--dialect", "onnxruntime", "--logits", logits, "--json"];
+        let exported = plansmith(&arguments).exits(0);
         let exported: Value = serde_json::from_str(&exported.stdout).unwrap();
         assert_eq!((&exported["shares_buffer"], exported["notes"] == json!([])), (&json!(whole), whole), "{name}");
         let (graph, golden) = (folder.path().join("model.onnx"), case(name).join("golden.safetensors"));
-        let source = case(name);
         let arguments = ["verify", text(&source), "--onnx", text(&graph), "--golden", text(&golden), "--runtime", "ort"];
         let verified = plansmith(&arguments).exits(0);
-        assert!(verified.stdout.contains(" golden "), "{name}: {}", verified.stdout);
+        assert!(verified.stdout.contains(" golden "), "{name} {logits}: {}", verified.stdout);
     }
 }
 
@@ -170,14 +173,15 @@ fn greedy() -> PathBuf {
 }
 
 /// Runs a script of tools/clients on `folder`, and holds what it prints to the tokens of transformers.
-fn says_the_same(program: &str, script: &str, folder: &Path) {
+fn says_the_same(program: &str, script: &str, folder: &Path, more: &[&str]) -> Value {
     let program = std::env::var_os(program).unwrap_or_else(|| panic!("cargo xtask test sets {program}"));
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/clients").join(script);
-    let said = run(Command::new(program).arg(&script).arg(folder).arg(greedy()).env("HF_HUB_OFFLINE", "1")).exits(0);
+    let said = run(Command::new(program).arg(&script).arg(folder).arg(greedy()).args(more).env("HF_HUB_OFFLINE", "1")).exits(0);
     let said: Value = serde_json::from_str(said.stdout.lines().last().unwrap()).unwrap();
     let wanted: Vec<Value> = json(&greedy())["cases"].as_array().unwrap().iter().map(|case| case["tokens"].clone()).collect();
     assert_eq!((&said["single"], &said["batch"]), (&json!(wanted), &json!(wanted)), "{script:?} on {folder:?}");
     assert_eq!(said["pad"], 2);
+    said
 }
 
 #[test]
@@ -189,20 +193,49 @@ fn genai_says_what_transformers_says() {
         (&genai["search"]["past_present_share_buffer"], &genai["model"]["decoder"]["filename"]),
         (&json!(true), &json!("onnx/model_ort.onnx"))
     );
-    says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &bundle);
+    says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &bundle, &[]);
 }
 
 #[test]
 #[ignore = "needs the demo GGUF, ONNX Runtime and the Python clients: run by cargo xtask test"]
 fn optimum_says_what_transformers_says() {
-    says_the_same("PLANSMITH_OPTIMUM_PYTHON", "greedy_optimum.py", &demo());
+    says_the_same("PLANSMITH_OPTIMUM_PYTHON", "greedy_optimum.py", &demo(), &[]);
 }
 
 #[test]
 #[ignore = "needs the demo GGUF, ONNX Runtime and transformers.js: run by cargo xtask test"]
 fn transformers_js_says_what_transformers_says() {
     assert!(std::env::var_os("PLANSMITH_NODE_MODULES").is_some(), "cargo xtask test sets it");
-    says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &demo());
+    says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &demo(), &[]);
+}
+
+/// The demo model in half precision, with the names that a hub's clients fetch.
+fn narrow() -> PathBuf {
+    static ONCE: std::sync::OnceLock<PathBuf> = std::sync::OnceLock::new();
+    let written = ONCE.get_or_init(|| {
+        let model = demo().with_file_name("model");
+        let folder = model.with_file_name("fp16");
+        plansmith(&["export", text(&model), "-o", text(&folder), "--dtype", "fp16", "--layout", "clients", "--hub-layout"]).exits(0);
+        folder
+    });
+    written.clone()
+}
+
+#[test]
+#[ignore = "needs the demo GGUF, ONNX Runtime, the Python clients and transformers.js: run by cargo xtask test"]
+fn half_precision_says_the_same_from_disk_and_from_a_hub() {
+    says_the_same("PLANSMITH_GENAI_PYTHON", "greedy_genai.py", &narrow(), &[]);
+    says_the_same("PLANSMITH_NODE", "greedy_transformers_js.mjs", &narrow(), &["--dtype", "fp16", "--hub"]);
+}
+
+#[test]
+#[ignore = "needs the demo GGUF, ONNX Runtime, transformers.js and Chromium: run by cargo xtask test"]
+fn a_browser_fetches_what_it_needs_from_a_hub_and_says_the_same() {
+    let said = says_the_same("PLANSMITH_NODE", "greedy_browser.mjs", &narrow(), &["--dtype", "fp16"]);
+    let tokenizer = ["tokenizer.json", "tokenizer_config.json"];
+    let fetched =
+        [&["config.json", "generation_config.json", "onnx/model_fp16.onnx", "onnx/model_fp16.onnx_data"][..], &tokenizer].concat();
+    assert_eq!(said["fetched"], json!(fetched));
 }
 
 #[test]
@@ -226,13 +259,16 @@ fn a_repository_for_triton_holds_every_input_and_output() {
     assert!(refused.stderr.contains("BF16"), "{}", refused.stderr);
 }
 
-/// What every example prints of the demo model.
-const SENTENCE: &str = "The capital of France is Paris.";
+/// A prompt with what transformers continues it by.
+fn sentence(case: &Value) -> String {
+    [&case["prompt"], &case["text"]].map(|text| text.as_str().unwrap()).concat()
+}
 
 #[track_caller]
 fn prints_the_sentence(command: &mut Command) {
-    let said = run(command.args([text(&demo()), "The capital of France is"]).env("HF_HUB_OFFLINE", "1")).exits(0);
-    assert!(said.stdout.starts_with(SENTENCE), "{}", said.stdout);
+    let case = &json(&greedy())["cases"][0];
+    let said = run(command.args([text(&demo()), case["prompt"].as_str().unwrap()]).env("HF_HUB_OFFLINE", "1")).exits(0);
+    assert_eq!(said.stdout.trim_end(), sentence(case));
 }
 
 fn program(variable: &str, script: &str) -> Command {
@@ -264,6 +300,22 @@ fn the_rust_example_prints_the_sentence() {
         run(Command::new(env!("CARGO")).args(["build", "--example", "consumer"]).current_dir(env!("CARGO_MANIFEST_DIR"))).exits(0);
     }
     prints_the_sentence(&mut Command::new(example));
+}
+
+#[test]
+#[ignore = "needs the demo GGUF, ONNX Runtime and its C header: run by cargo xtask test"]
+fn the_cpp_example_says_what_transformers_says() {
+    let include = std::env::var_os("PLANSMITH_ORT_INCLUDE").expect("cargo xtask test sets PLANSMITH_ORT_INCLUDE");
+    let folder = tempfile::tempdir().unwrap();
+    let (source, consumer) = (Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/cpp/main.cpp"), folder.path().join("consumer"));
+    let flags = ["-std=c++17", "-O2", "-Wall", "-Wextra", "-Werror", "-I"];
+    run(Command::new("g++").args(flags).arg(include).arg(source).args(["-ldl", "-o"]).arg(&consumer)).exits(0);
+    let bundle = demo();
+    for case in json(&greedy())["cases"].as_array().unwrap() {
+        let ids = case["ids"].as_array().unwrap().iter().map(Value::to_string);
+        let said = run(Command::new(&consumer).arg(&bundle).args(ids)).exits(0);
+        assert_eq!(said.stdout, sentence(case) + "\n");
+    }
 }
 
 #[test]

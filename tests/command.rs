@@ -3,9 +3,10 @@
 
 mod common;
 
-use std::process::Stdio;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
-use common::{case, command, plansmith, text};
+use common::{case, command, copy_files, plansmith, text};
 
 #[test]
 fn an_error_names_both_sides_and_the_next_step() {
@@ -88,6 +89,10 @@ fn a_golden_of_the_reference_agrees_with_itself_and_not_with_another() {
     assert!(run.stdout.ends_with("the files differ\n"), "{}", run.stdout);
     let other_prompts = case("linear_rope").join("golden.safetensors");
     plansmith(&["compare", text(&one), text(&other_prompts)]).exits(2);
+    let model = folder.path().join("model");
+    copy_files(&case("linear_rope"), &model);
+    let run = plansmith(&["golden", text(&model), "-o", text(&model.join("model.safetensors"))]).exits(2);
+    assert!(run.stderr.contains("holds weights of the source"), "{}", run.stderr);
 }
 
 #[test]
@@ -95,4 +100,47 @@ fn a_golden_of_other_weights_is_a_disagreement_of_oracles() {
     let golden = case("tied_flag_but_two_different").join("golden.safetensors");
     let run = plansmith(&["verify", text(&case("linear_rope")), "--golden", text(&golden)]).exits(1);
     assert!(run.stdout.contains("config.json was misread or the golden is of other weights"), "{}", run.stdout);
+}
+
+/// Everything but `fetch`, where there is no network at all.
+#[test]
+fn no_verb_but_fetch_needs_a_network() {
+    let folder = tempfile::tempdir().unwrap();
+    common::copy_files(&case("llama3_rope"), &folder.path().join("model"));
+    let pipeline = "name: tiny\nsource: { checkpoint: model }\nexport: [{ id: fp32 }]\noutput: dist/tiny\n";
+    std::fs::write(folder.path().join("pipeline.yaml"), pipeline).unwrap();
+    let script = "
+        plansmith --offline build pipeline.yaml --events events.jsonl
+        plansmith build pipeline.yaml --only export:fp32 --set output=$PWD/part
+        plansmith merge pipeline.yaml part --set output=$PWD/merged --offline
+        plansmith sign --new-key key.pem
+        plansmith sign dist/tiny --key key.pem
+        plansmith check dist/tiny --key key.pem.pub --against model
+        plansmith verify --bundle merged
+        plansmith verify model --golden model/golden.safetensors
+        plansmith export model -o out --layout clients
+        plansmith golden model -o golden.safetensors
+        plansmith compare golden.safetensors golden.safetensors
+        plansmith inspect dist/tiny/onnx/model.onnx
+        plansmith bench out/onnx/model.onnx --prefill 4 --decode 2
+        plansmith doctor
+        plansmith families
+        echo all of them";
+    let run = |script: &str| {
+        let mut command = Command::new("unshare");
+        command.args(["--user", "--map-root-user", "--net", "sh", "-ec", script]).current_dir(folder.path());
+        let bin = Path::new(env!("CARGO_BIN_EXE_plansmith")).parent().unwrap().to_owned();
+        let path = std::env::var_os("PATH").unwrap();
+        command.env("PATH", std::env::join_paths(std::iter::once(bin).chain(std::env::split_paths(&path))).unwrap());
+        common::run(&mut command)
+    };
+    let alone = run("true");
+    if alone.code != Some(0) {
+        println!("no namespace of our own: {}", alone.stderr);
+        return;
+    }
+    assert!(run(script).exits(0).stdout.ends_with("all of them\n"));
+    // The one that does, and does not reach anything there.
+    let fetch = format!("plansmith fetch org/name@{} -o fetched --timeout 1", "0".repeat(40));
+    assert!(run(&fetch).exits(2).stderr.contains("could not be fetched"));
 }

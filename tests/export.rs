@@ -9,6 +9,7 @@ use std::path::Path;
 
 use common::{case, command, copy_files, names, plansmith, run, text};
 use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
+use serde_json::{Map, Value, json};
 
 #[test]
 fn an_export_in_place_writes_the_graph_and_nothing_else() {
@@ -87,6 +88,32 @@ fn a_copy_is_byte_identical_and_a_conversion_has_a_name_of_its_own() {
     assert!(metadata.is_file() && metadata.nlink() == 1, "onnx's checker refuses links");
     plansmith(&["export", text(&source), "-o", text(&out), "--dtype", "fp16"]).exits(0);
     assert_eq!(names(&out), ["model.onnx", "model.safetensors", "model_fp16.onnx", "model_fp16.safetensors"]);
+}
+
+#[test]
+fn weights_of_a_checkpoint_are_never_written_over() {
+    let folder = tempfile::tempdir().unwrap();
+    // A shard with the name that a conversion would have.
+    let sharded = folder.path().join("sharded");
+    copy_files(&case("llama3_rope"), &sharded);
+    let original = std::fs::read(sharded.join("model.safetensors")).unwrap();
+    std::fs::rename(sharded.join("model.safetensors"), sharded.join("model_fp16.safetensors")).unwrap();
+    let header: Map<String, Value> =
+        serde_json::from_slice(&original[8..8 + u64::from_le_bytes(original[..8].try_into().unwrap()) as usize]).unwrap();
+    let map: Map<String, Value> =
+        header.keys().filter(|key| *key != "__metadata__").map(|key| (key.clone(), "model_fp16.safetensors".into())).collect();
+    std::fs::write(sharded.join("model.safetensors.index.json"), json!({ "metadata": {}, "weight_map": map }).to_string()).unwrap();
+    plansmith(&["export", text(&sharded), "-o", text(&sharded), "--dtype", "fp16"]).exits(0);
+    assert_eq!(std::fs::read(sharded.join("model_fp16.safetensors")).unwrap(), original);
+    plansmith(&["verify", text(&sharded), "--onnx", text(&sharded.join("model_fp16.onnx"))]).exits(0);
+    // Another checkpoint where a copy would go.
+    let other = folder.path().join("other");
+    copy_files(&case("made_qwen3_window"), &other);
+    let before = std::fs::read(other.join("model.safetensors")).unwrap();
+    let run = plansmith(&["export", text(&case("llama3_rope")), "-o", text(&other)]).exits(2);
+    assert!(run.stderr.contains("would be replaced") && run.stderr.contains("\nhint: "), "{}", run.stderr);
+    assert_eq!(std::fs::read(other.join("model.safetensors")).unwrap(), before);
+    assert!(!other.join("model.onnx").exists());
 }
 
 #[test]

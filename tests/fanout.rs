@@ -15,11 +15,16 @@ const PIPELINE: &str = "name: tiny\nsource: { checkpoint: model }\nexport:\n  - 
 const PLANS: &str =
     "engines:\n  - { from: fp16, architectures: [sm86, sm89], profiles: { decode: { batch: 1, sequence: 1, past: [0, 8, 64] } } }\n";
 
+/// A name that a shell and make read otherwise where it is not quoted.
+const FILE: &str = "a pipe'line $HOME #1.yaml";
+/// The same of a value.
+const SET: &str = "name=it's $HOME";
+
 /// A team's checkout.
 fn checkout(more: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy_files(&case("llama3_rope"), &folder.path().join("model"));
-    std::fs::write(folder.path().join("pipeline.yaml"), format!("{PIPELINE}{more}")).unwrap();
+    std::fs::write(folder.path().join(FILE), format!("{PIPELINE}{more}")).unwrap();
     folder
 }
 
@@ -36,7 +41,7 @@ fn shell(folder: &Path, script: &str, variables: &[(&str, &str)]) {
 
 fn emitted(folder: &Path, system: &str) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plansmith"));
-    let output = command.args(["build", "pipeline.yaml", "--emit", system]).current_dir(folder).output().unwrap();
+    let output = command.args(["build", FILE, "--set", SET, "--emit", system]).current_dir(folder).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
@@ -91,7 +96,7 @@ fn run_jobs(folder: &Path, system: &str) {
 
 fn every_system_gives_the_same(more: &str) {
     let one = checkout(more);
-    plansmith(&["build", text(&one.path().join("pipeline.yaml"))]).exits(0);
+    plansmith(&["build", text(&one.path().join(FILE)), "--set", SET]).exits(0);
     let wanted = std::fs::read_to_string(one.path().join("dist/tiny/manifest.json")).unwrap();
     for system in ["github-actions", "gitlab", "argo", "make"] {
         let team = checkout(more);
@@ -104,7 +109,7 @@ fn every_system_gives_the_same(more: &str) {
 
 #[test]
 fn jobs_of_every_system_give_the_bundle_of_one_build() {
-    every_system_gives_the_same("");
+    every_system_gives_the_same("layouts: [hub, triton]\n");
 }
 
 #[test]
@@ -113,10 +118,95 @@ fn jobs_with_plans_give_the_bundle_of_one_build() {
     every_system_gives_the_same(PLANS);
 }
 
+/// The command that has `files` of `system` read by its linter.
+fn linter(system: &str, files: &[&str]) -> Command {
+    let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/linters");
+    let set = |name: &str| std::env::var_os(name).unwrap_or_else(|| panic!("{name} is not set; `cargo xtask test` sets it"));
+    let mut command = match system {
+        "github-actions" => {
+            let mut command = Command::new("node");
+            command.arg(tools.join("lint_actions.mjs")).arg(set("PLANSMITH_LINTERS_MODULES"));
+            command
+        }
+        "gitlab" => {
+            let mut command = Command::new(set("PLANSMITH_LINTERS_PYTHON"));
+            command.args(["-m", "check_jsonschema", "--builtin-schema", "vendor.gitlab-ci"]);
+            command
+        }
+        "argo" => {
+            let mut command = Command::new(set("PLANSMITH_LINTERS_PYTHON"));
+            command.arg(tools.join("lint_argo.py"));
+            command
+        }
+        _ => {
+            let mut command = Command::new("make");
+            command.args(["--dry-run", "--warn-undefined-variables", "-f"]);
+            command
+        }
+    };
+    command.args(files);
+    command
+}
+
+/// What it says, each line with the file that it is about, and whether it takes them all.
+fn lint(folder: &Path, system: &str, files: &[&str]) -> (bool, String) {
+    let read = |files: &[&str]| {
+        let output = linter(system, files).current_dir(folder).output().unwrap();
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8(text).unwrap()).concat();
+        (output.status.success() && !said.contains("warning:"), said)
+    };
+    if system != "make" {
+        return read(files);
+    }
+    let said = files.iter().map(|file| {
+        let (passes, said) = read(&[file]);
+        (passes, said.lines().map(|line| format!("{file}: {line}\n")).collect::<String>())
+    });
+    said.fold((true, String::new()), |all, one| (all.0 && one.0, all.1 + &one.1))
+}
+
+#[test]
+#[ignore = "needs the linters: run by cargo xtask test"]
+fn emitted_files_pass_their_linters_and_faulty_ones_do_not() {
+    let team = checkout("");
+    // System, what is changed, and what the linter says then.
+    let faults = [
+        ("github-actions", "needs: cell", "needs: cel", "\"cel\" which does not exist"),
+        ("github-actions", "matrix.stage", "matrix.stag", "property \"stag\" is not defined"),
+        ("github-actions", "steps:", "step:", "unexpected key \"step\""),
+        ("gitlab", "script:", "scripts:", "'scripts' was unexpected"),
+        ("gitlab", "expire_in: 1 day", "expire_in: [1]", "is not of type 'string'"),
+        ("argo", "withItems", "withItem", "withItem: no such key"),
+        ("argo", "mountPath", "mountpath", "mountPath: Field required"),
+        ("argo", "template: merge", "template: merg", "no template `merg`"),
+        ("make", "$(PARTS)/export-fp16.done: a", "$(PARTS)/export-fp16: a", "No rule to make target"),
+        ("make", "$(PLANSMITH) merge", "$(PLANSMIT) merge", "undefined variable"),
+        ("make", "\t@touch", "    @touch", "missing separator"),
+    ];
+    for system in ["github-actions", "gitlab", "argo", "make"] {
+        let text = emitted(team.path(), system);
+        std::fs::write(team.path().join("right.yaml"), &text).unwrap();
+        let (passes, said) = lint(team.path(), system, &["right.yaml"]);
+        assert!(passes, "{system}: {said}");
+        let faults: Vec<_> = faults.iter().filter(|fault| fault.0 == system).enumerate().collect();
+        let names: Vec<String> = faults.iter().map(|(index, _)| format!("faulty{index}.yaml")).collect();
+        for (index, (_, from, to, _)) in &faults {
+            let faulty = text.replace(from, to);
+            assert_ne!(faulty, text, "{system} has no {from}");
+            std::fs::write(team.path().join(&names[*index]), faulty).unwrap();
+        }
+        let (passes, said) = lint(team.path(), system, &names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert!(!passes, "{system}: {said}");
+        for (index, (_, _, to, words)) in &faults {
+            assert!(said.lines().any(|line| line.contains(&names[*index]) && line.contains(words)), "{system}, {to}: {said}");
+        }
+    }
+}
+
 #[test]
 fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     let team = checkout("");
-    let pipeline = team.path().join("pipeline.yaml");
+    let pipeline = team.path().join(FILE);
     let part = |name: &str| team.path().join(name);
     let build = |stage: &str, name: &str| {
         let output = format!("output={}", text(&part(name)));
@@ -145,7 +235,7 @@ fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     // A record that leads out of its part.
     let record = part("b.partial/.stages.json");
     let stages = std::fs::read_to_string(&record).unwrap();
-    std::fs::write(&record, stages.replace("onnx/model_fp16.onnx", "../../pipeline.yaml")).unwrap();
+    std::fs::write(&record, stages.replace("onnx/model_fp16.onnx", "../../model")).unwrap();
     assert!(merge(&["a", "b"]).exits(2).stderr.contains("which is outside of the part"));
     std::fs::write(&record, stages).unwrap();
     merge(&["a", "b"]).exits(0);

@@ -2,29 +2,14 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
-#[path = "../crates/hub/tests/suite/server.rs"]
-#[allow(dead_code, reason = "the hub's own tests use all of it")]
-mod server;
+#[path = "common/hub.rs"]
+mod hub;
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 use common::{case, text};
-use plansmith_files::Digest;
-use server::{COMMIT, Fault, Server};
-
-/// A hub that has a real, tiny checkpoint.
-fn hub() -> Server {
-    let files: Vec<(String, Vec<u8>)> = ["config.json", "model.safetensors"]
-        .map(|name| (name.to_owned(), std::fs::read(case("untied_distinct").join(name)).unwrap()))
-        .into();
-    let sibling = |(name, bytes): &(String, Vec<u8>)| {
-        let (size, sha256) = (bytes.len(), Digest::of(bytes));
-        format!(r#"{{"rfilename": "{name}", "size": {size}, "lfs": {{"sha256": "{sha256}", "size": {size}}}}}"#)
-    };
-    let siblings: Vec<String> = files.iter().map(sibling).collect();
-    Server::start(format!(r#"{{"sha": "{COMMIT}", "siblings": [{}]}}"#, siblings.join(", ")), files)
-}
+use hub::{COMMIT, Fault, Server, hub};
 
 fn fetch(hub: &Server, home: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_plansmith"));

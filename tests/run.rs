@@ -28,3 +28,13 @@ fn the_cache_is_filled_anew_where_rotations_change() {
     assert_ne!(run.stdout, ANSWER, "the short frequencies are wrong beyond the switch");
     assert!(run.stderr.contains("longer than the 64 tokens"), "{}", run.stderr);
 }
+
+#[test]
+fn bench_takes_what_the_model_has_positions_for() {
+    let model = case("llama3_rope");
+    let refused = plansmith(&["bench", text(&model), "--prefill", "100000"]).exits(2);
+    assert!(refused.stderr.contains("100032 tokens do not fit the 4096 that the graph was made for"), "{}", refused.stderr);
+    for flag in ["--prefill", "--decode", "--repeat"] {
+        assert!(plansmith(&["bench", text(&model), flag, "0"]).exits(2).stderr.contains("needs a number from 1 on"));
+    }
+}

@@ -1,4 +1,4 @@
-"""A bundle in Optimum: python optimum_onnx.py BUNDLE "The capital of France is"   (pip install optimum-onnx[onnxruntime]==0.1.0)"""
+"""A bundle in Optimum: python optimum_onnx.py BUNDLE "The capital of France is"   (pip install "optimum-onnx[onnxruntime]==0.1.0")"""
 
 import sys
 

@@ -42,6 +42,9 @@ pub(crate) struct PipelineFlags {
     /// Print the result as JSON
     #[arg(long)]
     pub(crate) json: bool,
+    /// Write what happens into FILE as it happens, one JSON object a line; - for stderr, which then holds nothing else
+    #[arg(long, value_name = "FILE")]
+    pub(crate) events: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) tools: Tools,
 }

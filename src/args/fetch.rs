@@ -8,10 +8,12 @@ use clap::Args;
 #[command(after_help = "Examples:
   plansmith fetch HuggingFaceTB/SmolLM2-135M-Instruct@12fd25f77366fa6b3b4b768ec3050bf629380bac
   plansmith fetch org/name@COMMIT -o ./model && plansmith export ./model -o ./model
+  plansmith fetch org/name@COMMIT --offline
   HF_ENDPOINT=https://mirror.example plansmith fetch org/name@main --allow-moving
 
 Without -o files go into the hub's cache ($HF_HOME, else ~/.cache/huggingface), where other programs find them. A private or gated repository
-needs HF_TOKEN, or the token that `hf auth login` keeps.")]
+needs HF_TOKEN, or the token that `hf auth login` keeps. HTTPS_PROXY and NO_PROXY are heeded; SSL_CERT_FILE names certificates to trust instead of
+the system's. With --offline, or HF_HUB_OFFLINE=1, nothing is asked for: what is there already is hashed again, or said to be missing.")]
 pub(crate) struct Fetch {
     /// ORG/NAME@COMMIT, a commit of 40 hex digits
     #[arg(value_name = "ORG/NAME@COMMIT")]

@@ -45,14 +45,23 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         (Box::new(reference), breakdown, "reference".to_owned())
     } else {
         let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
-        let loaded = Model::find(&args.path)?.load(runtime, &args.tools)?;
+        let model = Model::find(&args.path)?;
+        let lengths = model.lengths()?;
+        let loaded = model.load(runtime, &args.tools)?;
+        // A static cache says itself what does not fit.
+        let is_static = loaded.session.signature().inputs.iter().any(|input| input.name == "cache_position");
+        let tokens = args.prefill + args.decode;
+        if let Some(positions) = lengths.positions.filter(|&positions| !is_static && positions < tokens) {
+            return Err(Failure::new(format!("{tokens} tokens do not fit the {positions} that the graph was made for"))
+                .hint("give a smaller --prefill or --decode"));
+        }
         let name = format!("{} {}", loaded.facts.kind, loaded.facts.version);
         (loaded.session, loaded.breakdown, name)
     };
     let (mut prefills, mut processor, mut decodes) = (Vec::new(), Vec::new(), Vec::new());
     let mut first = Duration::ZERO;
     for repetition in 0..=args.repeat {
-        let took = measure(&mut *session, args.prefill.max(1), args.decode)?;
+        let took = measure(&mut *session, args.prefill, args.decode)?;
         if repetition == 0 {
             first = took.prefill;
         } else {
@@ -72,7 +81,7 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         load_context_s: breakdown.context.as_secs_f64(),
         load_session_s: breakdown.session.as_secs_f64(),
         first_token_s: (breakdown.total() + first).as_secs_f64(),
-        prefill_tokens: args.prefill.max(1),
+        prefill_tokens: args.prefill,
         prefill_s: prefill.as_secs_f64(),
         prefill_fastest_s: least(&prefills),
         prefill_cpu_s: least(&processor),

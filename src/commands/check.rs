@@ -3,6 +3,7 @@
 use plansmith_attest::VerifyingKey;
 use plansmith_files::Digest;
 use plansmith_pipeline::{Against, Signed, check_bundle};
+use plansmith_verify::Outcome as Verdict;
 
 use crate::args::Check;
 use crate::exit::{Failure, Outcome};
@@ -14,9 +15,11 @@ pub(crate) fn run(args: &Check, output: &Output) -> Result<Outcome, Failure> {
         digest.map_err(|error| Failure::new(error.to_string()).hint("`plansmith check BUNDLE` prints the digest of a manifest"))?;
     let key = args.key.as_deref().map(VerifyingKey::read).transpose()?;
     let checked = check_bundle(&args.bundle, &Against { digest, key: key.as_ref(), source: args.against.as_deref() })?;
+    // A bundle that is whole, of artifacts that differ from their source: what a release gates on is the exit code.
+    let outcome = if checked.verdict == Verdict::Agree.name() { Outcome::Done } else { Outcome::Disagreed };
     if args.json {
         output.json(&checked)?;
-        return Ok(Outcome::Done);
+        return Ok(outcome);
     }
     let (files, bytes, folder) = (checked.files, human_bytes(checked.bytes), args.bundle.display());
     output.result(format!("{folder}: {files} files, {bytes}: every one as the manifest says; verdict {}", checked.verdict))?;
@@ -32,5 +35,8 @@ pub(crate) fn run(args: &Check, output: &Output) -> Result<Outcome, Failure> {
         _ => output.result("signed; --key FILE says by whom")?,
     }
     output.result(format!("manifest sha256 {}", checked.manifest_sha256))?;
-    Ok(Outcome::Done)
+    if outcome == Outcome::Disagreed {
+        output.result(format!("its artifacts are not proved to compute what their source computes: see {folder}/report.html"))?;
+    }
+    Ok(outcome)
 }

@@ -1,26 +1,33 @@
 //! `plansmith export`.
 
-use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightsMode, export, lower};
-use plansmith_pipeline::{Variant, audit_source, companions, sidecars, triton_config};
+use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightNames, WeightsMode, export, lower};
+use plansmith_pipeline::{PlanModel, Variant, companions, served_name, sidecars, triton_config, triton_plans};
 
+use super::verify::audited;
 use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutFlag, LogitsFlag, StorageFlag, WeightsFlag};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
+use crate::progress::Meter;
 use crate::stamp;
 
 pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
     let target = target(args)?;
+    if args.hub_layout && args.layout != LayoutFlag::Clients {
+        return Err(Failure::new("--hub-layout names files for clients").hint("pass --layout clients too"));
+    }
+    let models = triton_plans(&served_as(args), &args.plan)?;
+    if args.layout != LayoutFlag::Triton && !models.is_empty() {
+        return Err(Failure::new("--plan adds a model to a repository for Triton").hint("pass --layout triton too"));
+    }
     let source = Source::open(&args.checkpoint, &options(&args.config))?;
     if args.audit {
-        let bar = output.bytes_bar("auditing", source.checkpoint.files().iter().map(|file| file.size).sum());
-        let audit = audit_source(&source, &|done| bar.set_position(done))?;
-        bar.finish_and_clear();
-        for file in &audit.files {
+        for file in &audited(&source, output)?.files {
             output.note(format!("audited {}: sha256 {}", file.name, file.sha256));
         }
     }
+    let lowered = lower(&source, &target)?;
     if args.text {
-        output.result(lower(&source, &target)?.graph.to_string())?;
+        output.result(lowered.graph.to_string())?;
     }
     let mode = match args.weights {
         WeightsFlag::Auto => WeightsMode::Auto,
@@ -30,22 +37,21 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
     let folder = match args.layout {
         LayoutFlag::Plain => args.output.clone(),
         LayoutFlag::Clients => args.output.join("onnx"),
-        LayoutFlag::Triton => args.output.join(served_name(args)).join("1/model.onnx"),
+        LayoutFlag::Triton => args.output.join(served_as(args)).join("1/model.onnx"),
     };
     let name = (args.layout == LayoutFlag::Triton).then_some("model.onnx");
-    let bar = output.bytes_bar("converting", 0);
-    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| {
-        bar.set_length(bar.length().unwrap_or(0).max(done));
-        bar.set_position(done);
-    })?;
-    bar.finish_and_clear();
+    let (what, total) = ("exporting", lowered.table.files.read_bytes(&source.checkpoint)?);
+    let meter = Meter::of(output, what);
+    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| meter.bytes(what, done, total))?;
+    drop(meter);
     match args.layout {
         LayoutFlag::Plain => {}
         LayoutFlag::Clients => write_sidecars(&source, &exported, args, output)?,
         LayoutFlag::Triton => {
             let model = plansmith_onnx::load(&exported.graph)?;
-            let text = triton_config(&served_name(args), &exported.graph, &model)?;
-            plansmith_files::write_atomic(&args.output.join(served_name(args)).join("config.pbtxt"), text.as_bytes())?;
+            let text = triton_config(&served_as(args), &exported.graph, &model)?;
+            plansmith_files::write_atomic(&args.output.join(served_as(args)).join("config.pbtxt"), text.as_bytes())?;
+            models.iter().try_for_each(|model| write_plans(model, args, output))?;
         }
     }
     if args.json {
@@ -57,17 +63,30 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
 }
 
 /// What Triton serves the model as: the checkpoint folder's name, in the characters that a URL takes.
-fn served_name(args: &Export) -> String {
+fn served_as(args: &Export) -> String {
     let folder = plansmith_files::canonicalize(&args.checkpoint).unwrap_or_else(|_| args.checkpoint.clone());
-    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let plain = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
-    name.chars().map(plain).collect()
+    served_name(&folder.file_name().unwrap_or_default().to_string_lossy())
+}
+
+/// A model of plans, in a repository for Triton: plans first, so that what a configuration names is there.
+fn write_plans(model: &PlanModel, args: &Export, output: &Output) -> Result<(), Failure> {
+    let folder = args.output.join(&model.name);
+    plansmith_files::create_dir_all(&folder.join("1"))?;
+    for (name, plan) in &model.files {
+        plansmith_files::copy_file(plan, &folder.join("1").join(name))?;
+    }
+    plansmith_files::write_atomic(&folder.join("config.pbtxt"), model.config.as_bytes())?;
+    if !args.json {
+        output.result(format!("wrote {}: {} plans by compute capability", folder.display(), model.files.len()))?;
+    }
+    Ok(())
 }
 
 /// The files of clients, at the root of the output.
 fn write_sidecars(source: &Source, exported: &Exported, args: &Export, output: &Output) -> Result<(), Failure> {
     let file = format!("onnx/{}", exported.graph.file_name().unwrap_or_default().to_string_lossy());
-    let variant = Variant { file, cache: exported.compute, shares_buffer: exported.shares_buffer };
+    let data = exported.weights.iter().filter_map(|file| Some(file.path.file_name()?.to_string_lossy().into_owned())).collect();
+    let variant = Variant { file, cache: exported.compute, shares_buffer: exported.shares_buffer, data };
     let written = sidecars(source, &companions(&args.checkpoint), &[variant])?;
     for (name, bytes) in written.files {
         plansmith_files::write_atomic(&args.output.join(name), &bytes)?;
@@ -106,7 +125,8 @@ fn target(args: &Export) -> Result<Target, Failure> {
         LogitsFlag::All => LogitsAt::All,
         LogitsFlag::Last => LogitsAt::Last,
     };
-    Ok(Target { storage, compute: args.compute.map(compute), dialect, logits, opset: args.opset, kv })
+    let weight_names = if args.hub_layout { WeightNames::Hub } else { WeightNames::Checkpoint };
+    Ok(Target { storage, compute: args.compute.map(compute), dialect, logits, opset: args.opset, kv, weight_names })
 }
 
 /// A flag as lowering names it.

@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use plansmith_hub::{Address, Hub, Options, Place};
+use plansmith_hub::{Address, Hub, Options, Place, find_offline, is_offline};
 
 use crate::args::Fetch;
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
+use crate::progress::Meter;
 
-pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
+pub(crate) fn run(args: &Fetch, offline: bool, output: &Output) -> Result<Outcome, Failure> {
     let address: Address = args.address.parse()?;
     let place = match &args.output {
         Some(folder) => Place::Folder(folder.clone()),
@@ -16,12 +17,15 @@ pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
     };
     let timeout = Duration::from_secs(args.timeout);
     let options = Options { allow_moving: args.allow_moving, force: args.force, jobs: args.jobs, timeout, ..Options::default() };
-    let bar = output.bytes_bar("fetching", 0);
-    let fetched = Hub::from_env()?.fetch(&address, &place, &options, &|progress| {
-        bar.set_length(progress.total);
-        bar.set_position(progress.done);
-    })?;
-    bar.finish_and_clear();
+    let offline = offline || is_offline();
+    let what = if offline { "hashing" } else { "fetching" };
+    let meter = Meter::of(output, what);
+    let fetched = if offline {
+        find_offline(&address, &place, &options)?
+    } else {
+        Hub::from_env()?.fetch(&address, &place, &options, &|progress| meter.bytes(what, progress.done, progress.total))?
+    };
+    drop(meter);
     if args.json {
         output.json(&fetched)?;
         return Ok(Outcome::Done);
@@ -32,10 +36,8 @@ pub(crate) fn run(args: &Fetch, output: &Output) -> Result<Outcome, Failure> {
     }
     let bytes = human_bytes(fetched.files.iter().map(|file| file.bytes).sum());
     let (count, new) = (fetched.files.len(), fetched.files.iter().filter(|file| !file.taken_over).count());
-    output.note(format!(
-        "{}@{}: {count} files, {bytes}, {new} of them fetched now, each with the hub's hash",
-        fetched.repository, fetched.commit
-    ));
+    let now = if offline { "all there".to_owned() } else { format!("{new} of them fetched now") };
+    output.note(format!("{}@{}: {count} files, {bytes}, {now}, each with the hub's hash", fetched.repository, fetched.commit));
     // Alone on stdout, for `$(plansmith fetch …)`.
     output.result(fetched.folder.display().to_string())?;
     Ok(Outcome::Done)

@@ -9,19 +9,28 @@ use super::verify::prompts;
 use crate::args::Golden;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
+use crate::progress::Meter;
 
 pub(crate) fn run(args: &Golden, output: &Output) -> Result<Outcome, Failure> {
     let source = Source::open(&args.source, &options(&args.config))?;
+    if let Ok(path) = plansmith_files::canonicalize(&args.output)
+        && source.checkpoint.files().iter().any(|file| plansmith_files::canonicalize(&file.path).is_ok_and(|file| file == path))
+    {
+        let text = format!("{} holds weights of the source, which the golden would replace", args.output.display());
+        return Err(Failure::new(text).hint("name another file"));
+    }
     let (prompts, origin) = prompts(&source, args.prompts.as_deref(), None)?;
     // Goldens of two models are to be comparable.
     let prompts = prompts.fixed();
     let vocab = source.loaded.spec.vocab_size as usize;
     let mut reference = Reference::open(source.loaded.spec.clone(), &source.checkpoint)?;
-    let bar = output.steps_bar("computing", prompts.sets().len() as u64);
+    let (what, sets) = ("computing", prompts.sets().len());
+    let meter = Meter::of(output, what);
     let keep = Keep::File(&args.output);
-    Capture::record(&mut reference, &prompts, vocab, keep, REFERENCE_PRODUCER, &mut |progress| bar.set_position(progress.done as u64))?;
-    bar.finish_and_clear();
-    let sets = prompts.sets().len();
+    Capture::record(&mut reference, &prompts, vocab, keep, REFERENCE_PRODUCER, &mut |progress| {
+        meter.doing(what, format!("{} of {sets} prompt sets", progress.done));
+    })?;
+    drop(meter);
     output.result(format!("wrote {}: {sets} prompt sets ({origin}), logits of the built-in reference in fp32", args.output.display()))?;
     Ok(Outcome::Done)
 }

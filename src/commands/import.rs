@@ -6,19 +6,18 @@ use plansmith_tensor::DType;
 use crate::args::{Import, ImportDType};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
+use crate::progress::Meter;
 
 pub(crate) fn run(args: &Import, output: &Output) -> Result<Outcome, Failure> {
     let dtype = match args.dtype {
         ImportDType::Fp32 => DType::F32,
         ImportDType::Bf16 => DType::BF16,
     };
-    let bar = output.bytes_bar("importing", 0);
-    let progress = |done: u64, total: u64| {
-        bar.set_length(total);
-        bar.set_position(done);
-    };
+    let what = "importing";
+    let meter = Meter::of(output, what);
+    let progress = |done: u64, total: u64| meter.bytes(what, done, total);
     let imported = import(&args.file, &args.output, &ImportOptions { dtype, force: args.force }, &progress)?;
-    bar.finish_and_clear();
+    drop(meter);
     for note in &imported.notes {
         output.note(format!("note: {note}"));
     }

@@ -4,9 +4,12 @@ use plansmith_tensor::{Batch, Session};
 
 use crate::args::Run;
 use crate::exit::{Failure, Outcome};
-use crate::model::Model;
+use crate::model::{Graph, Model};
 use crate::output::Output;
 use crate::text::TextModel;
+
+/// Tokens of a prompt that are read at a time: scores of attention and logits of more would take gigabytes.
+const PIECE: usize = 1024;
 
 pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
     let runtime = args.runtime.as_deref().map(str::parse).transpose()?;
@@ -23,7 +26,20 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
     let mut shown = text.decode(&ids)?.len();
 
     let mut told = false;
-    let mut next = step(&mut *loaded.session, &ids)?;
+    let mut tell = |tokens: usize| {
+        if let Some(positions) = lengths.positions.filter(|&positions| !told && tokens > positions) {
+            told = true;
+            output.note(format!("the sequence, of {tokens}, is longer than the {positions} tokens that the graph was made for"));
+        }
+    };
+    tell(ids.len());
+    // A plan takes what its profiles take; behind a change of rotations no part of the prompt may have been cached before it.
+    let in_pieces = !matches!(model.graph, Graph::Plans(_)) && lengths.switch.is_none_or(|switch| ids.len() <= switch);
+    let piece = if in_pieces { PIECE } else { ids.len() };
+    let mut next = 0;
+    for ids in ids.chunks(piece) {
+        next = step(&mut *loaded.session, ids)?;
+    }
     for _ in 0..args.max_tokens {
         if text.eos.contains(&next) {
             break;
@@ -42,10 +58,7 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         if ids.len() - prompt_length == args.max_tokens {
             break;
         }
-        if let Some(positions) = lengths.positions.filter(|&positions| !told && ids.len() > positions) {
-            told = true;
-            output.note(format!("the sequence is now longer than the {positions} tokens that the graph was made for"));
-        }
+        tell(ids.len());
         next = if lengths.switch == Some(ids.len() - 1) {
             output.note(format!("rotations change beyond {} tokens: the cache is filled anew", ids.len() - 1));
             loaded.session.reset(1)?;

@@ -3,7 +3,7 @@
 use std::cell::LazyCell;
 use std::path::{Path, PathBuf};
 
-use indicatif::ProgressBar;
+use plansmith_checkpoint::Audit;
 use plansmith_engine::DeviceOptions;
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin_within};
@@ -15,6 +15,7 @@ use super::export::options;
 use crate::args::{Tools, Verify};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
+use crate::progress::Meter;
 use crate::text::TextModel;
 
 pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
@@ -28,9 +29,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     };
     let source = Source::open(folder, &options(&args.config))?;
 
-    let bar = output.bytes_bar("hashing", source.checkpoint.files().iter().map(|file| file.size).sum());
-    let audit = audit_source(&source, &|done| bar.set_position(done))?;
-    bar.finish_and_clear();
+    let audit = audited(&source, output)?;
 
     if graphs.is_empty() && plans.is_empty() {
         graphs.push(in_memory(&source)?);
@@ -41,7 +40,7 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     let slots = graphs.iter().filter_map(GraphCandidate::static_slots).min();
     let (prompts, origin) = prompts(&source, args.prompts.as_deref(), slots)?;
 
-    let spinner = output.steps_bar("verifying", 0);
+    let meter = Meter::of(output, VERIFYING);
     let verdict = assess(
         &Assessment {
             source: &source,
@@ -61,16 +60,26 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
             bisect: args.bisect,
         },
         &audit,
-        &mut |progress| show(&progress, &spinner, output),
+        &mut |progress| show(&progress, &meter),
     )?;
-    spinner.finish_and_clear();
+    drop(meter);
     conclude(&verdict, args, output)
 }
 
-fn show(progress: &Progress<'_>, spinner: &ProgressBar, output: &Output) {
+/// What the long part is called.
+const VERIFYING: &str = "verifying";
+
+fn show(progress: &Progress<'_>, meter: &Meter) {
     let Progress { what, check, set } = progress;
-    output.detail(format!("{what}: {check} of {set}"));
-    spinner.inc(1);
+    meter.doing(VERIFYING, format!("{what}: {check}"));
+    meter.aside(|output| output.detail(format!("{what}: {check} of {set}")));
+}
+
+/// Hashes the source and looks through its weights.
+pub(crate) fn audited(source: &Source, output: &Output) -> Result<Audit, Failure> {
+    let (what, total) = ("hashing", source.checkpoint.files().iter().map(|file| file.size).sum());
+    let meter = Meter::of(output, what);
+    Ok(audit_source(source, &|done| meter.bytes(what, done, total))?)
 }
 
 fn limits(args: &Verify) -> Limits {
@@ -102,11 +111,10 @@ fn by_bundle(
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));
     }
     let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
-    let spinner = output.steps_bar("verifying", 0);
+    let meter = Meter::of(output, VERIFYING);
     let (open, lookup) = (graph_options(args)?, lookup(&args.tools));
-    let verdict =
-        assess_bundle(bundle, artifacts, runtimes, limits(args), &open, &lookup, &mut |progress| show(&progress, &spinner, output))?;
-    spinner.finish_and_clear();
+    let verdict = assess_bundle(bundle, artifacts, runtimes, limits(args), &open, &lookup, &mut |progress| show(&progress, &meter))?;
+    drop(meter);
     conclude(&verdict, args, output)
 }
 

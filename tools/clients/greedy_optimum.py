@@ -1,4 +1,7 @@
-"""Greedy tokens by optimum-onnx: greedy_optimum.py FOLDER GREEDY.json prints {"single": [...], "batch": [...]}."""
+"""Greedy tokens by optimum-onnx: greedy_optimum.py FOLDER GREEDY.json [FILE] prints {"single": [...], "batch": [...]}.
+
+FILE is the name of the graph where it is not the one that is taken unasked.
+"""
 
 import json
 import sys
@@ -9,7 +12,8 @@ from transformers import AutoTokenizer
 folder, cases = sys.argv[1], json.load(open(sys.argv[2]))["cases"]
 new = len(cases[0]["tokens"])
 tokenizer = AutoTokenizer.from_pretrained(folder)
-model = ORTModelForCausalLM.from_pretrained(folder)
+named = {"file_name": sys.argv[3]} if len(sys.argv) > 3 else {}
+model = ORTModelForCausalLM.from_pretrained(folder, **named)
 
 
 def generate(prompts):

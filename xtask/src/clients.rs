@@ -1,4 +1,4 @@
-//! The programs that load a bundle in the tests: onnxruntime-genai, Optimum and transformers.js, each pinned.
+//! What programs that load a bundle in the tests need: onnxruntime-genai, Optimum, transformers.js and a C header, each pinned.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -7,6 +7,7 @@ use plansmith_files::{self as files, TempFolder};
 
 use crate::bench::Peers;
 use crate::error::Error;
+use crate::header;
 use crate::places;
 use crate::process::{Program, tail};
 use crate::python::Python;
@@ -18,6 +19,8 @@ pub(crate) struct Clients {
     pythons: Option<Pythons>,
     /// The folder `node_modules` that holds transformers.js.
     modules: Option<PathBuf>,
+    /// The folder of ONNX Runtime's C header.
+    header: Option<PathBuf>,
 }
 
 /// Interpreters, each with the packages that it is named after.
@@ -42,6 +45,11 @@ impl Clients {
             Err(error) if allow_missing => setup.leave_out("transformers.js", &error),
             Err(error) => return Err(error),
         }
+        match header::get() {
+            Ok(header) => clients.header = Some(header),
+            Err(error) if allow_missing => setup.leave_out("ONNX Runtime's C header", &error),
+            Err(error) => return Err(error),
+        }
         Ok(clients)
     }
 
@@ -55,6 +63,11 @@ impl Clients {
         self.modules.is_some()
     }
 
+    /// Whether ONNX Runtime's C header is there.
+    pub(crate) fn have_header(&self) -> bool {
+        self.header.is_some()
+    }
+
     /// The variables by which tests find them.
     pub(crate) fn variables(&self) -> Vec<(OsString, OsString)> {
         let mut variables = Vec::new();
@@ -66,6 +79,9 @@ impl Clients {
         if let Some(folder) = &self.modules {
             variables.push(("PLANSMITH_NODE_MODULES".into(), folder.into()));
             variables.push(("PLANSMITH_NODE".into(), "node".into()));
+        }
+        if let Some(folder) = &self.header {
+            variables.push(("PLANSMITH_ORT_INCLUDE".into(), folder.into()));
         }
         variables
     }
@@ -98,29 +114,35 @@ fn over(peers: &Peers, name: &str, list: &str, check: &str) -> Result<PathBuf, E
     Ok(wrapper)
 }
 
-/// npm installs what package-lock.json pins, hashes included, and runs no script of any package.
 fn modules() -> Result<PathBuf, Error> {
-    let folder = places::cache()?.join("clients-node-1");
+    let what = "transformers.js (@huggingface/transformers 4.3.2, Apache-2.0, with onnxruntime-node, MIT)";
+    npm_ci("clients-node-1", "tools/clients", what, "480 MB")
+}
+
+/// The `node_modules` of the cache's folder `name`: npm installs what the package-lock.json of `list` pins, hashes included, and runs no script
+/// of any package.
+pub(crate) fn npm_ci(name: &str, list: &str, what: &str, size: &str) -> Result<PathBuf, Error> {
+    let folder = places::cache()?.join(name);
     let modules = folder.join("node_modules");
     if files::is_dir(&modules) {
         return Ok(modules);
     }
-    println!("getting transformers.js (npm @huggingface/transformers 4.3.2, 480 MB on disk) into {}", folder.display());
-    println!("  Hugging Face's, under Apache-2.0, with onnxruntime-node (MIT); the texts will lie in node_modules/*/LICENSE");
+    println!("getting {what} from npm ({size} on disk) into {}; licences' texts will lie in node_modules/*/LICENSE", folder.display());
     let beside = TempFolder::beside(&folder)?;
     for name in ["package.json", "package-lock.json"] {
-        files::copy_file(&places::root().join("tools/clients").join(name), &beside.path().join(name))?;
+        files::copy_file(&places::root().join(list).join(name), &beside.path().join(name))?;
     }
     let npm = Program::new("npm").args(["ci", "--ignore-scripts", "--no-audit", "--no-fund", "--silent"]).current_dir(beside.path());
-    let output = npm.capture().map_err(|error| missing("transformers.js", error.to_string()))?;
+    let output = npm.capture().map_err(|error| missing(what, error.to_string()))?;
     if !output.status.success() {
-        return Err(missing("transformers.js", format!("npm says: {}", tail(&output.stderr, 3))));
+        return Err(missing(what, format!("npm says: {}", tail(&output.stderr, 3))));
     }
     files::replace_folder(beside, &folder)?;
     Ok(modules)
 }
 
-fn missing(what: &str, why: String) -> Error {
+/// What could not be had.
+pub(crate) fn missing(what: &str, why: String) -> Error {
     Error::Missing {
         what: what.to_owned(),
         why,

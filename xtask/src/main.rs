@@ -6,6 +6,8 @@ mod clients;
 mod demo;
 mod error;
 mod gpu;
+mod header;
+mod linters;
 mod mutants;
 mod places;
 mod process;

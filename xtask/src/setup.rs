@@ -10,6 +10,7 @@ use plansmith_files::{self as files, TempFolder};
 use crate::assets::{Asset, Recipe, Wheels};
 use crate::clients::Clients;
 use crate::error::Error;
+use crate::linters::Linters;
 use crate::process::tail;
 use crate::python::Python;
 
@@ -83,7 +84,8 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     for (asset, path) in &setup.found {
         println!("{:<24} {}", asset.title(), path.display());
     }
-    for (name, path) in clients.variables() {
+    let linters = Linters::get(&mut setup, allow_missing)?;
+    for (name, path) in clients.variables().into_iter().chain(linters.iter().flat_map(Linters::variables)) {
         println!("{:<24} {}", name.display(), path.display());
     }
     for line in setup.missing() {

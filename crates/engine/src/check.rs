@@ -1,16 +1,21 @@
 //! A plan against its manifest, without a GPU.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use crate::{Error, FileRecord, PlanHeader, PlanManifest, architecture_bits};
 
 /// What [`check_plan`] found in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlanCheck {
+    /// The plan.
+    pub plan: PathBuf,
     /// The manifest.
     pub manifest: PlanManifest,
     /// What was compared, one line each.
     pub checked: Vec<String>,
+    /// How long it took, the hashes above all.
+    pub time: Duration,
 }
 
 /// Where the manifest of `plan` is: `decode.json` beside `decode.plan`.
@@ -23,6 +28,7 @@ pub fn manifest_path(plan: &Path) -> PathBuf {
 /// # Errors
 /// [`Error::Data`]: the data file of a stripped plan is missing or another one. [`Error::PlanMismatch`] with the first thing that differs and both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
 pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
+    let start = Instant::now();
     let manifest = PlanManifest::read(manifest)?;
     let differs = |what, found: String, expected: String| {
         if found == expected { Ok(()) } else { Err(Error::PlanMismatch { path: plan.to_owned(), what, found, expected }) }
@@ -41,9 +47,9 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
     }
     differs("SHA-256", FileRecord::of(plan)?.sha256.to_string(), manifest.plan.sha256.to_string())?;
     let mut checked = vec![
-        format!("structure: {bytes} bytes, as the header and the manifest say"),
-        format!("header: {} {} for {}", header.flavor, header.version, list(&header)),
-        format!("SHA-256: {}", manifest.plan.sha256),
+        format!("{bytes} bytes, as header and manifest say"),
+        format!("header of {} {} for {}", header.flavor, header.version, list(&header)),
+        "SHA-256 of the manifest".to_owned(),
     ];
     for (path, record) in manifest.data_files(plan)? {
         let found = plansmith_files::sha256_file(&path)?;
@@ -51,9 +57,9 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
             let reason = format!("has the SHA-256 {found} at {}; the plan was built from one of {}", path.display(), record.sha256);
             return Err(Error::Data { plan: plan.to_owned(), file: record.name.clone(), reason });
         }
-        checked.push(format!("weights: {} of {} bytes, SHA-256 {found}", path.display(), record.bytes));
+        checked.push(format!("weights: {} of {} bytes, SHA-256 of the manifest", record.name, record.bytes));
     }
-    Ok(PlanCheck { manifest, checked })
+    Ok(PlanCheck { plan: plan.to_owned(), manifest, checked, time: start.elapsed() })
 }
 
 fn list(header: &PlanHeader) -> String {

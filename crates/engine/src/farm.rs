@@ -54,6 +54,16 @@ pub enum FarmEvent<'a> {
     NotKept(usize, &'a Error),
 }
 
+impl FarmEvent<'_> {
+    /// The place of the job that it is about.
+    pub fn job(&self) -> Option<usize> {
+        match self {
+            Self::Opens | Self::Closes => None,
+            Self::Started(index, _) | Self::Worker(index, _) | Self::Done(index, _) | Self::NotKept(index, _) => Some(*index),
+        }
+    }
+}
+
 /// What a thread tells.
 enum Told {
     Event(usize, Event),

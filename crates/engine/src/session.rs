@@ -3,14 +3,13 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use plansmith_tensor::{DType, Signature};
 use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, SharedTensor, StepOrder};
-use crate::{Error, Gpu, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path, static_slots};
+use crate::{Error, Gpu, PlanCheck, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path, static_slots};
 
 /// Why plans were not executed, and what could be checked nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -117,8 +116,6 @@ pub struct PlanSession {
     worker: Worker,
     memory: File,
     ready: Ready,
-    /// Time that comparing the plans with their manifests took.
-    check: Duration,
     /// Slots a row of a static cache.
     slots: Option<u64>,
     signature: Signature,
@@ -131,34 +128,32 @@ impl PlanSession {
     /// Checks plans against the manifests beside them and opens them on the first GPU.
     ///
     /// # Errors
-    /// Those of [`PlanSession::open_on`].
+    /// Those of [`check_plan`] and of [`PlanSession::open_on`].
     pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
-        Self::open_on(paths, plans, &DeviceOptions::default())
+        let checks = plans.iter().map(|plan| check_plan(plan, &manifest_path(plan))).collect::<Result<Vec<_>, _>>()?;
+        Self::open_on(paths, checks, &DeviceOptions::default())
     }
 
-    /// Checks plans against the manifests beside them and against this host, and opens them on a GPU.
+    /// Checks plans, which agree with their manifests, against this host, and opens them on a GPU.
     ///
     /// Where several fit a step, the first does it; so prefill and decode can have a plan each.
     ///
     /// # Errors
-    /// Those of [`check_plan`]; the plans are not of one model; [`Error::Unfit`]: a plan was built for another library, GPU or driver; the worker
+    /// The plans are not of one model; [`Error::Unfit`]: a plan was built for another library, GPU or driver; the worker
     /// fails; TensorRT refuses the plan for a reason other than that there is no GPU.
-    pub fn open_on(paths: &WorkerPaths, plans: &[PathBuf], device: &DeviceOptions) -> Result<Opened, Error> {
-        let start = Instant::now();
+    pub fn open_on(paths: &WorkerPaths, plans: Vec<PlanCheck>, device: &DeviceOptions) -> Result<Opened, Error> {
         let mut orders: Vec<PlanOrder> = Vec::new();
         let mut checked = Vec::new();
-        for plan in plans {
-            let check = check_plan(plan, &manifest_path(plan))?;
+        for PlanCheck { plan, manifest, checked: lines, .. } in plans {
             let prefix = plan.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            checked.extend(check.checked.into_iter().map(|line| format!("{prefix}: {line}")));
+            checked.extend(lines.into_iter().map(|line| format!("{prefix}: {line}")));
             if let Some(first) = orders.first() {
-                same_model(&first.manifest, plan, &check.manifest)?;
+                same_model(&first.manifest, &plan, &manifest)?;
             }
-            let data = check.manifest.data_files(plan)?.into_iter().map(|(path, _)| plansmith_files::canonicalize(&path));
+            let data = manifest.data_files(&plan)?.into_iter().map(|(path, _)| plansmith_files::canonicalize(&path));
             let data = data.collect::<Result<_, _>>()?;
-            orders.push(PlanOrder { path: plansmith_files::canonicalize(plan)?, manifest: check.manifest, data });
+            orders.push(PlanOrder { path: plansmith_files::canonicalize(&plan)?, manifest, data });
         }
-        let check = start.elapsed();
         let Some(first) = orders.first() else {
             return Err(Error::Protocol("no plan was given to open".to_owned()));
         };
@@ -176,7 +171,7 @@ impl PlanSession {
         match worker.wait("opening a plan", &mut |_| {})? {
             Reply::Opened(ready) => {
                 let (batch, past) = (0, 0);
-                Ok(Opened::Session(Box::new(Self { worker, memory, ready, check, slots, signature, profiles, batch, past })))
+                Ok(Opened::Session(Box::new(Self { worker, memory, ready, slots, signature, profiles, batch, past })))
             }
             Reply::NotExecuted(reason) => Ok(Opened::NotExecuted(reason)),
             other => Err(unexpected(&other)),
@@ -186,11 +181,6 @@ impl PlanSession {
     /// The GPU it runs on.
     pub fn gpu(&self) -> &Gpu {
         &self.ready.gpu
-    }
-
-    /// Time that comparing the plans with their manifests took, their hashes above all.
-    pub fn check_time(&self) -> Duration {
-        self.check
     }
 
     /// Where the time of opening went in the worker.

@@ -31,11 +31,15 @@ impl AtomicFile {
     /// # Errors
     /// Those of the system.
     pub fn create(target: &Path) -> Result<Self, Error> {
+        Self::create_in(folder_of(target), target)
+    }
+
+    fn create_in(folder: &Path, target: &Path) -> Result<Self, Error> {
         let file = tempfile::Builder::new()
             .prefix(".plansmith-")
             .suffix(".partial")
             .permissions(std::fs::Permissions::from_mode(0o644))
-            .tempfile_in(folder_of(target))
+            .tempfile_in(folder)
             .at("create", target)?;
         Ok(Self { file, target: target.to_owned() })
     }
@@ -86,6 +90,24 @@ pub fn write_atomic(target: &Path, bytes: &[u8]) -> Result<(), Error> {
     file.commit()
 }
 
+/// As [`write_atomic`], into a folder that holds nothing else at any time: what a run leaves that is killed meanwhile lies beside that folder, where
+/// this user may write there and it is of the same file system.
+///
+/// # Errors
+/// Those of the system.
+pub fn write_atomic_from_outside(target: &Path, bytes: &[u8]) -> Result<(), Error> {
+    let outside = crate::canonicalize(folder_of(target))?.parent().map(Path::to_owned);
+    let attempt = |folder: &Path| {
+        let mut file = AtomicFile::create_in(folder, target)?;
+        file.write_all(bytes).at("write", target)?;
+        file.commit()
+    };
+    match outside.map(|folder| attempt(&folder)) {
+        Some(Ok(())) => Ok(()),
+        _ => write_atomic(target, bytes),
+    }
+}
+
 fn sync_folder(path: &Path) -> Result<(), Error> {
     File::open(path).and_then(|folder| folder.sync_all()).at("sync folder", path)
 }
@@ -127,25 +149,39 @@ impl TempFolder {
 /// # Errors
 /// Those of [`exchange_folder`].
 pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
-    exchange_folder(&new.keep(), target)
+    exchange_folder(&new.keep(), target, &[])
 }
 
 /// Puts the folder `new` where `target` is in one step; what was at `target` is removed afterwards.
 ///
-/// Uses `renameat2(RENAME_EXCHANGE)`, so a reader sees the old folder or the new one, never neither.
+/// Uses `renameat2(RENAME_EXCHANGE)`, so a reader sees the old folder or the new one, never neither. The old one is removed as by
+/// [`remove_marked`].
 ///
 /// # Errors
 /// Those of the system; `target` is then untouched.
-pub fn exchange_folder(new: &Path, target: &Path) -> Result<(), Error> {
+pub fn exchange_folder(new: &Path, target: &Path, marks: &[&str]) -> Result<(), Error> {
     sync_folder(new)?;
     if target.exists() {
         rustix::fs::renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE).map_err(io::Error::from).at("exchange", target)?;
         sync_folder(folder_of(target))?;
-        crate::remove_dir_all(new)
+        remove_marked(new, marks)
     } else {
         crate::rename(new, target)?;
         sync_folder(folder_of(target))
     }
+}
+
+/// Removes a folder, the files `marks` in it last: a run that is killed meanwhile leaves a folder that still says whose it is.
+///
+/// # Errors
+/// Those of the system.
+pub fn remove_marked(folder: &Path, marks: &[&str]) -> Result<(), Error> {
+    let is_mark = |path: &PathBuf| path.file_name().is_some_and(|name| marks.iter().any(|mark| name == *mark));
+    for path in crate::list(folder)?.into_iter().filter(|path| !is_mark(path)) {
+        // A link to a folder is a file here.
+        if path.is_dir() && !path.is_symlink() { crate::remove_dir_all(&path)? } else { crate::remove_file(&path)? }
+    }
+    crate::remove_dir_all(folder)
 }
 
 /// Writes a new file that only its owner may read.

@@ -13,7 +13,10 @@ pub use access::{
     append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
     remove_dir_all, remove_file, rename, symlink,
 };
-pub use atomic::{AtomicFile, FolderLock, TempFolder, exchange_folder, replace_folder, write_atomic, write_secret};
+pub use atomic::{
+    AtomicFile, FolderLock, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic, write_atomic_from_outside,
+    write_secret,
+};
 pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};

@@ -104,6 +104,25 @@ impl Hub {
     }
 }
 
+/// What no further try will mend of a request that brought no answer: a certificate that is not trusted, a redirection that leads nowhere.
+pub(crate) fn hopeless(url: &str, error: &ureq::Error) -> Option<Error> {
+    let tls = match error {
+        ureq::Error::Rustls(error) => Some(error),
+        ureq::Error::Io(error) => error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()),
+        _ => None,
+    };
+    match (error, tls) {
+        // The second is what comes where there is no list of authorities at all.
+        (_, Some(problem @ (rustls::Error::InvalidCertificate(_) | rustls::Error::General(_)))) => {
+            Some(Error::Certificate { url: url.to_owned(), problem: problem.to_string() })
+        }
+        (ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed | ureq::Error::BadUri(_) | ureq::Error::RequireHttpsOnly(_), _) => {
+            Some(Error::Answer { url: url.to_owned(), problem: format!("leads nowhere: {error}") })
+        }
+        _ => None,
+    }
+}
+
 /// Escapes all but letters, digits and `-_.~`, which is all that names of files have as a rule.
 fn encode(name: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.' | b'~');

@@ -11,7 +11,7 @@ use ureq::Body;
 use ureq::http::Response;
 
 use crate::Error;
-use crate::client::{Client, Options};
+use crate::client::{Client, Options, hopeless};
 use crate::hash::Running;
 use crate::listing::RemoteFile;
 
@@ -172,12 +172,7 @@ fn request(client: &Client, url: &str, sink: &mut Sink<'_>, report: &(dyn Fn(u64
 
 /// Whether a request that brought no answer is worth another.
 fn transport(url: &str, error: &ureq::Error) -> Broken {
-    match error {
-        ureq::Error::TooManyRedirects | ureq::Error::RedirectFailed | ureq::Error::BadUri(_) | ureq::Error::RequireHttpsOnly(_) => {
-            Broken::For(Error::Answer { url: url.to_owned(), problem: format!("leads nowhere: {error}") })
-        }
-        _ => Broken::Again { why: error.to_string(), after: None },
-    }
+    hopeless(url, error).map_or_else(|| Broken::Again { why: error.to_string(), after: None }, Broken::For)
 }
 
 fn header<'a>(response: &'a Response<Body>, name: &str) -> Option<&'a str> {

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use crate::Place;
+
 /// What went wrong, with the address or file, and what both sides say.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -34,6 +36,24 @@ pub enum Error {
         url: String,
         /// Status code.
         status: u16,
+    },
+    /// The certificate of the server, or of a proxy in between, is not trusted.
+    #[error("{url}: no connection: {problem}")]
+    Certificate {
+        /// What was asked for.
+        url: String,
+        /// What TLS says.
+        problem: String,
+    },
+    /// The network is not to be used, and what is here is not all.
+    #[error("`{address}` is not all here, and the network is not to be used: {}", problems.join("; "))]
+    Offline {
+        /// As given.
+        address: String,
+        /// Where it was looked for.
+        place: Place,
+        /// What is missing or damaged.
+        problems: Vec<String>,
     },
     /// The hub's answer is not what it should be.
     #[error("{url}: {problem}")]
@@ -115,6 +135,15 @@ impl Error {
             }
             Self::Status { status: 404, .. } => "check the name and the commit".to_owned(),
             Self::Status { .. } | Self::GaveUp { .. } => "try again later: what came already is kept and goes on from there".to_owned(),
+            Self::Certificate { .. } => {
+                "a proxy or mirror with an authority of its own? SSL_CERT_FILE=FILE names the certificates (PEM) to trust instead \
+                                         of the system's; if it is the hub itself, look at this machine's clock and its list of authorities"
+                    .to_owned()
+            }
+            Self::Offline { address, place, .. } => match place {
+                Place::Cache(_) => format!("where there is a network: plansmith fetch {address}; HF_HOME says where it is kept"),
+                Place::Folder(folder) => format!("where there is a network: plansmith fetch {address} -o {}", folder.display()),
+            },
             Self::Answer { .. } => "HF_ENDPOINT may name something that is no hub".to_owned(),
             Self::Mismatch { .. } => {
                 "nothing of it was kept; try again, and if it stays so, distrust the mirror or proxy in between".to_owned()

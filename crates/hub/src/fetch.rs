@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use plansmith_files::{Digest, FolderLock};
 use serde::Serialize;
 
-use crate::client::{Client, Hub, Options};
+use crate::client::{Client, Hub, Options, hopeless};
 use crate::download::download;
 use crate::hash::Running;
 use crate::listing::{Listing, RemoteFile};
@@ -81,6 +81,9 @@ impl Hub {
         let index = listing.index().map(|file| plansmith_files::read(&place.bytes(file))).transpose()?;
         files.extend(job.all(&listing.weights(address, index.as_deref())?, report)?);
         files.sort_by(|a, b| a.name.cmp(&b.name));
+        if let Revision::Moving(name) = &address.revision {
+            place.remember(name, &listing.commit)?;
+        }
         let folder = place.checkpoint(&listing.commit);
         Ok(Fetched { repository: address.repository.clone(), commit: listing.commit, folder, files })
     }
@@ -93,6 +96,9 @@ impl Hub {
                 Ok(answer) => break answer,
                 Err(ureq::Error::StatusCode(status)) if status != 429 && status < 500 => return Err(Error::Status { url, status }),
                 Err(error) => {
+                    if let Some(error) = hopeless(&url, &error) {
+                        return Err(error);
+                    }
                     tries += 1;
                     if tries > options.retries {
                         return Err(Error::GaveUp { url, tries, why: error.to_string() });
@@ -190,12 +196,12 @@ impl Job<'_> {
     }
 }
 
-fn fetched(file: &RemoteFile, sha256: Digest, taken_over: bool) -> FetchedFile {
+pub(crate) fn fetched(file: &RemoteFile, sha256: Digest, taken_over: bool) -> FetchedFile {
     FetchedFile { name: file.name.clone(), bytes: file.size, sha256, taken_over }
 }
 
 /// Whether the bytes at `path` are those of `file`, and their SHA-256.
-fn hash(path: &std::path::Path, file: &RemoteFile) -> Result<(bool, Digest), Error> {
+pub(crate) fn hash(path: &std::path::Path, file: &RemoteFile) -> Result<(bool, Digest), Error> {
     let mut running = Running::new(&file.hash, file.size);
     plansmith_files::for_each_piece(&mut plansmith_files::open(path)?, path, |piece| running.update(piece))?;
     let (found, sha256) = running.finish();

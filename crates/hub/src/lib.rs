@@ -21,10 +21,12 @@ mod fetch;
 mod hash;
 mod home;
 mod listing;
+mod offline;
 mod place;
 
 pub use address::{Address, Revision};
 pub use client::{Hub, Options};
 pub use error::Error;
 pub use fetch::{Fetched, FetchedFile, Progress};
+pub use offline::{find as find_offline, is_offline};
 pub use place::Place;

@@ -88,6 +88,27 @@ impl Listing {
         Ok(Self { commit: info.sha, files })
     }
 
+    /// A listing that was not asked for.
+    pub(crate) fn of(commit: &str, files: Vec<RemoteFile>) -> Self {
+        Self { commit: commit.to_owned(), files }
+    }
+
+    /// Whether a file of this name is fetched at all.
+    pub(crate) fn wants(name: &str) -> bool {
+        COMPANIONS.contains(&name) || name.ends_with(".safetensors")
+    }
+
+    /// What a checkpoint cannot do without and is not here; the error says what is wrong with the index.
+    pub(crate) fn lacks(&self, index: Option<&[u8]>) -> Result<Vec<String>, String> {
+        let mut needed = match index {
+            Some(bytes) => shards(bytes)?,
+            None if self.files.iter().any(|file| file.name.ends_with(".safetensors")) => BTreeSet::new(),
+            None => BTreeSet::from([WEIGHTS.to_owned()]),
+        };
+        needed.insert("config.json".to_owned());
+        Ok(needed.into_iter().filter(|name| self.file(name).is_none()).map(|name| format!("`{name}` is missing")).collect())
+    }
+
     /// Config, tokenizer and index.
     pub(crate) fn companions(&self) -> Vec<&RemoteFile> {
         self.files.iter().filter(|file| COMPANIONS.contains(&file.name.as_str())).collect()
@@ -102,10 +123,8 @@ impl Listing {
     pub(crate) fn weights(&self, address: &Address, index: Option<&[u8]>) -> Result<Vec<&RemoteFile>, Error> {
         let refuse = |problem: String| Error::Repository { address: address.to_string(), problem };
         if let Some(bytes) = index {
-            let index: Index = serde_json::from_slice(bytes).map_err(|error| refuse(format!("has a broken {INDEX}: {error}")))?;
-            let names: BTreeSet<&String> = index.weight_map.values().collect();
             let find = |name: &String| self.file(name).ok_or_else(|| refuse(format!("lacks `{name}`, which its {INDEX} names")));
-            return names.into_iter().map(find).collect();
+            return shards(bytes).map_err(refuse)?.iter().map(find).collect();
         }
         if let Some(file) = self.file(WEIGHTS) {
             return Ok(vec![file]);
@@ -118,6 +137,12 @@ impl Listing {
     pub(crate) fn file(&self, name: &str) -> Option<&RemoteFile> {
         self.files.iter().find(|file| file.name == name)
     }
+}
+
+/// Names of an index.
+fn shards(index: &[u8]) -> Result<BTreeSet<String>, String> {
+    let index: Index = serde_json::from_slice(index).map_err(|error| format!("has a broken {INDEX}: {error}"))?;
+    Ok(index.weight_map.into_values().collect())
 }
 
 impl Sibling {
@@ -136,6 +161,6 @@ impl Sibling {
     }
 }
 
-fn is_hex(text: &str, length: usize) -> bool {
+pub(crate) fn is_hex(text: &str, length: usize) -> bool {
     text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

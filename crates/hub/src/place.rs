@@ -63,6 +63,19 @@ impl Place {
         }
     }
 
+    /// The record of a file: commit, hash and time, a line each.
+    pub(crate) fn record(&self, name: &str) -> PathBuf {
+        self.work().join(format!("{name}.metadata"))
+    }
+
+    /// Says in the cache which commit a branch or tag was, as the hub's own client does.
+    pub(crate) fn remember(&self, name: &str, commit: &str) -> Result<(), Error> {
+        let Self::Cache(folder) = self else { return Ok(()) };
+        let path = folder.join("refs").join(name);
+        plansmith_files::create_dir_all(path.parent().unwrap_or(folder))?;
+        Ok(plansmith_files::write_atomic(&path, commit.as_bytes())?)
+    }
+
     /// Gives complete bytes their name and says of which commit they are.
     pub(crate) fn settle(&self, file: &RemoteFile, commit: &str) -> Result<(), Error> {
         match self {
@@ -72,11 +85,10 @@ impl Place {
                 let target = Path::new("../../blobs").join(file.hash.hex());
                 Ok(plansmith_files::symlink(&target, &snapshot.join(&file.name))?)
             }
-            Self::Folder(folder) => {
+            Self::Folder(_) => {
                 let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |time| time.as_secs_f64());
                 let record = format!("{commit}\n{}\n{seconds}\n", file.hash.hex());
-                let path = folder.join(RECORDS).join(format!("{}.metadata", file.name));
-                Ok(plansmith_files::write_atomic(&path, record.as_bytes())?)
+                Ok(plansmith_files::write_atomic(&self.record(&file.name), record.as_bytes())?)
             }
         }
     }

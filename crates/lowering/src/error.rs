@@ -1,5 +1,7 @@
 //! Why a spec cannot be lowered or written.
 
+use std::path::PathBuf;
+
 /// A refusal or failure. [`Error::hint`] gives the next step.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -39,6 +41,12 @@ pub enum Error {
     /// `--weights in-place` where the graph cannot point at the files as they are.
     #[error("the weights cannot be used in place: {0}")]
     NotInPlace(String),
+    /// The folder is another checkpoint's, whose weights would be replaced.
+    #[error("`{}` would be replaced: it has other weights, and lies beside a config.json", path.display())]
+    OtherCheckpoint {
+        /// The weights.
+        path: PathBuf,
+    },
     /// The graph would be ill-typed: a defect of ours, with the scope and both sides.
     #[error("cannot build the graph")]
     Graph(#[from] plansmith_graph::Error),
@@ -74,6 +82,7 @@ impl Error {
             Error::Slots { .. } => Some("pass --max-length N with a number that the model has positions for".into()),
             Error::Storage { .. } => Some("pass --dtype fp32, or another dtype to convert to".into()),
             Error::NotInPlace(_) => Some("pass --weights auto, which copies the files where it must".into()),
+            Error::OtherCheckpoint { .. } => Some("give a folder that is no checkpoint".into()),
             Error::Graph(_) => Some("this is a defect of plansmith: please report it with config.json".into()),
             Error::Checkpoint(error) => error.hint(),
             Error::Family(error) => error.hint(),

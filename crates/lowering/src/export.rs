@@ -3,13 +3,13 @@
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::write_safetensors;
-use plansmith_files::{CopyMethod, Digest, canonicalize, copy_file, create_dir_all, write_atomic};
+use plansmith_files::{CopyMethod, Digest, canonicalize, copy_file, create_dir_all, is_file, sha256_file, write_atomic};
 use plansmith_graph::Metadata;
 use plansmith_onnx::encode;
 use serde::Serialize;
 
 use crate::lower::{Lowered, lower};
-use crate::weights::WeightFiles;
+use crate::weights::{SourceFile, WeightFiles};
 use crate::{Error, Float, Source, Target};
 
 /// Whether weight files are used where they are.
@@ -88,7 +88,7 @@ pub fn graph_name(lowered: &Lowered) -> String {
 
 /// Writes graph and weights of `source` into `folder`; the graph last, so that where it stands all it needs stands.
 ///
-/// `progress` is called with payload bytes converted so far, from several threads. `name` overrides [`graph_name`].
+/// `progress` is called with how many of [`WeightFiles::read_bytes`] are converted or copied so far, from several threads. `name` overrides [`graph_name`].
 ///
 /// # Errors
 /// The target does not fit the source, or a file cannot be read or written; nothing is then left half-written.
@@ -151,10 +151,10 @@ fn place(
     }
     let at_home = canonicalize(folder)? == canonicalize(source.checkpoint.dir())?;
     let mut exported = Vec::new();
-    for &index in files {
-        let file = &source.checkpoint.files()[index];
-        let path = folder.join(&file.name);
-        let placement = match (at_home, mode) {
+    for SourceFile { index, name } in files {
+        let file = &source.checkpoint.files()[*index];
+        let path = folder.join(name);
+        let placement = match (at_home && *name == file.name, mode) {
             (true, WeightsMode::Copy) => {
                 return Err(Error::NotInPlace(format!("`{}` would be copied onto itself: give another folder", file.name)));
             }
@@ -166,16 +166,29 @@ fn place(
                 return Err(Error::NotInPlace(format!("`{}` is a symbolic link, which ONNX loaders refuse", file.name)));
             }
             (true, _) => Placement::InPlace,
+            (false, WeightsMode::InPlace) if at_home => return Err(Error::NotInPlace(format!("they are to be called `{name}`"))),
             (false, WeightsMode::InPlace) => {
                 let problem = format!("`{}` is not the checkpoint's folder `{}`", folder.display(), source.checkpoint.dir().display());
                 return Err(Error::NotInPlace(problem));
             }
-            (false, _) => match copy_file(&file.path, &path)? {
-                CopyMethod::Reflink => Placement::Reflinked,
-                CopyMethod::Copy => Placement::Copied,
-            },
+            (false, _) => copy(&file.path, &path)?,
         };
         exported.push(ExportedFile { path, bytes: file.size, placement, sha256: None });
+        progress(exported.iter().map(|file| file.bytes).sum());
     }
     Ok(exported)
+}
+
+/// Copies a weight file, but not over one of another checkpoint.
+fn copy(from: &Path, to: &Path) -> Result<Placement, Error> {
+    if is_file(to) && is_file(&to.with_file_name("config.json")) {
+        if sha256_file(from)? != sha256_file(to)? {
+            return Err(Error::OtherCheckpoint { path: to.to_owned() });
+        }
+        return Ok(Placement::Copied);
+    }
+    Ok(match copy_file(from, to)? {
+        CopyMethod::Reflink => Placement::Reflinked,
+        CopyMethod::Copy => Placement::Copied,
+    })
 }

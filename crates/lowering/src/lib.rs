@@ -19,5 +19,5 @@ pub use export::{Exported, ExportedFile, Placement, WeightsMode, export, graph_n
 pub use kv::Kv;
 pub use lower::{Lowered, lower};
 pub use source::Source;
-pub use target::{COMPOSITE_OPSET, Dialect, Float, Form, LogitsAt, PRIMITIVE_OPSET, STATIC_OPSET, Target};
-pub use weights::{Stored, WeightFiles, WeightTable};
+pub use target::{COMPOSITE_OPSET, Dialect, Float, Form, LogitsAt, PRIMITIVE_OPSET, STATIC_OPSET, Target, WeightNames};
+pub use weights::{SourceFile, Stored, WeightFiles, WeightTable};

@@ -71,6 +71,32 @@ pub enum LogitsAt {
     Last,
 }
 
+/// What files of weights are called beside a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum WeightNames {
+    /// As in the checkpoint, or `model_fp16.safetensors` where they are converted.
+    #[default]
+    Checkpoint,
+    /// `model.onnx_data`, `model.onnx_data_1`, … behind the graph's own name: what transformers.js fetches from a hub, which it cannot list.
+    Hub,
+}
+
+impl WeightNames {
+    fn is_checkpoint(&self) -> bool {
+        *self == Self::Checkpoint
+    }
+
+    /// The name of the file `index` of those behind `graph`; `own` is the checkpoint's.
+    pub(crate) fn name(self, graph: &str, index: usize, own: &str) -> String {
+        match (self, index) {
+            (Self::Checkpoint, _) => own.to_owned(),
+            (Self::Hub, 0) => format!("{graph}_data"),
+            (Self::Hub, index) => format!("{graph}_data_{index}"),
+        }
+    }
+}
+
 /// What an export is asked for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Target {
@@ -87,11 +113,22 @@ pub struct Target {
     /// How the cache is carried from step to step.
     #[serde(default)]
     pub kv: Kv,
+    /// What the files of weights are called.
+    #[serde(default, skip_serializing_if = "WeightNames::is_checkpoint")]
+    pub weight_names: WeightNames,
 }
 
 impl Default for Target {
     fn default() -> Self {
-        Self { storage: None, compute: None, dialect: Dialect::Portable, logits: LogitsAt::All, opset: None, kv: Kv::Concat }
+        Self {
+            storage: None,
+            compute: None,
+            dialect: Dialect::Portable,
+            logits: LogitsAt::All,
+            opset: None,
+            kv: Kv::Concat,
+            weight_names: WeightNames::Checkpoint,
+        }
     }
 }
 

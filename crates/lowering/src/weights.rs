@@ -6,7 +6,7 @@ use plansmith_checkpoint::{Checkpoint, Layout, Planned, layout};
 use plansmith_families::DecoderSpec;
 use plansmith_tensor::DType;
 
-use crate::{Error, Float, Target};
+use crate::{Error, Float, Target, WeightNames};
 
 /// One stored tensor, as the graph refers to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,11 +23,20 @@ pub struct Stored {
     pub bytes: u64,
 }
 
+/// A file of the checkpoint's that the graph points into.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SourceFile {
+    /// Index into `Checkpoint::files`.
+    pub index: usize,
+    /// Its bare name beside the graph.
+    pub name: String,
+}
+
 /// Which files hold the weights.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WeightFiles {
-    /// The checkpoint's own, byte for byte; these indices into `Checkpoint::files`.
-    Source(Vec<usize>),
+    /// The checkpoint's own, byte for byte.
+    Source(Vec<SourceFile>),
     /// One new file.
     Converted {
         /// Its bare name.
@@ -37,6 +46,22 @@ pub enum WeightFiles {
         /// Where.
         layout: Layout,
     },
+}
+
+impl WeightFiles {
+    /// Bytes that are read to write them anew; [`crate::export`] reports how many of these are done.
+    ///
+    /// # Errors
+    /// The checkpoint lacks a tensor.
+    pub fn read_bytes(&self, checkpoint: &Checkpoint) -> Result<u64, Error> {
+        match self {
+            Self::Source(files) => Ok(files.iter().map(|file| checkpoint.files()[file.index].size).sum()),
+            Self::Converted { plan, .. } => {
+                let sizes = plan.iter().map(|planned| Ok(checkpoint.tensor(&planned.source)?.bytes));
+                sizes.sum::<Result<u64, plansmith_checkpoint::Error>>().map_err(Error::from)
+            }
+        }
+    }
 }
 
 /// All weights of a spec under a target.
@@ -69,26 +94,31 @@ impl WeightTable {
             Ok(true)
         };
         match target.storage {
-            Some(storage) if !as_stored(target.storage)? => Self::converted(&names, checkpoint, storage),
-            _ => Self::source(&names, checkpoint),
+            Some(storage) if !as_stored(target.storage)? => Self::converted(&names, checkpoint, storage, target.weight_names),
+            _ => Self::source(&names, checkpoint, target.weight_names),
         }
     }
 
-    fn source(names: &[&str], checkpoint: &Checkpoint) -> Result<Self, Error> {
+    fn source(names: &[&str], checkpoint: &Checkpoint, called: WeightNames) -> Result<Self, Error> {
         let mut tensors = HashMap::new();
-        let mut files = Vec::new();
+        let mut used = Vec::new();
+        for &name in names {
+            used.push(checkpoint.tensor(name)?.file);
+        }
+        used.sort_unstable();
+        used.dedup();
+        let file = |(at, index): (usize, usize)| SourceFile { index, name: called.name("model.onnx", at, &checkpoint.files()[index].name) };
+        let files: Vec<SourceFile> = used.into_iter().enumerate().map(file).collect();
+        let name_of: HashMap<usize, &str> = files.iter().map(|file| (file.index, file.name.as_str())).collect();
         let mut bytes_of = HashMap::<Float, u64>::new();
         for &name in names {
             let tensor = checkpoint.tensor(name)?;
             let dtype = float(name, tensor.dtype)?;
             *bytes_of.entry(dtype).or_default() += tensor.bytes;
-            files.push(tensor.file);
-            let location = checkpoint.file_of(tensor).name.clone();
+            let location = name_of[&tensor.file].to_owned();
             let stored = Stored { dtype, shape: tensor.shape.clone(), location, offset: tensor.offset, bytes: tensor.bytes };
             tensors.insert(name.to_owned(), stored);
         }
-        files.sort_unstable();
-        files.dedup();
         // Ties go to the wider type, so that nothing is computed in less than it is stored in.
         let widest = |float: Float| (float == Float::Fp32) as u8;
         let storage = bytes_of.into_iter().max_by_key(|&(float, bytes)| (bytes, widest(float), float as u8));
@@ -96,11 +126,16 @@ impl WeightTable {
         Ok(Self { tensors, files: WeightFiles::Source(files), storage })
     }
 
-    fn converted(names: &[&str], checkpoint: &Checkpoint, storage: Float) -> Result<Self, Error> {
+    fn converted(names: &[&str], checkpoint: &Checkpoint, storage: Float, called: WeightNames) -> Result<Self, Error> {
         let planned = |name: &&str| Planned { name: (*name).to_owned(), source: (*name).to_owned(), dtype: storage.dtype() };
         let plan: Vec<Planned> = names.iter().map(planned).collect();
         let layout = layout(&plan, checkpoint)?;
-        let file = format!("model_{storage}.safetensors");
+        let mut stem = format!("model_{storage}");
+        // The source's own file of that name stays what it is.
+        while checkpoint.files().iter().any(|file| file.name == format!("{stem}.safetensors")) {
+            stem.push_str("_converted");
+        }
+        let file = called.name(&format!("{stem}.onnx"), 0, &format!("{stem}.safetensors"));
         let place = |(name, tensor): (&String, &plansmith_checkpoint::ConvertedTensor)| {
             let (shape, location) = (tensor.shape.clone(), file.clone());
             (name.clone(), Stored { dtype: storage, shape, location, offset: tensor.offset, bytes: tensor.bytes })

@@ -5,7 +5,7 @@ use std::path::Path;
 use plansmith_checkpoint::{Audit, Scan, audit};
 use plansmith_engine::Lookup;
 use plansmith_families::DecoderSpec;
-use plansmith_files::{cache_folder, sha256_file};
+use plansmith_files::{Digest, cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
 use plansmith_reference::{LayerRange, Reference};
 use plansmith_runtime::{OpenOptions, RuntimeKind};
@@ -21,6 +21,9 @@ use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::judge::{Judge, first_overflow, unlike_its_source};
 use crate::manifest::{GraphRecord, Manifest, PlanRecord};
 use crate::noise::{Floors, Kind, NOISE_NAME};
+
+/// A bundle's logits.
+pub(crate) const GOLDEN_NAME: &str = "golden.safetensors";
 
 /// A static cache of more slots is not filled: attention over them all, in the reference too, takes minutes.
 const MOST_SLOTS: u64 = 1024;
@@ -224,10 +227,12 @@ pub fn assess_bundle(
     progress: &mut dyn FnMut(Progress<'_>),
 ) -> Result<Verdict, Error> {
     let (manifest, _) = Manifest::read(bundle)?;
-    let path = bundle.join("golden.safetensors");
+    // What the artifacts are held to has to be what the bundle was sealed with.
+    let sha256 = sealed(bundle, &manifest, GOLDEN_NAME)?;
+    sealed(bundle, &manifest, NOISE_NAME)?;
+    let path = bundle.join(GOLDEN_NAME);
     let golden = Golden::open(&path)?.switching_at(manifest.source.switch_length.map(|length| length as usize));
-    let facts =
-        GoldenFacts { path: path.display().to_string(), sha256: sha256_file(&path)?, producer: golden.producer().map(str::to_owned) };
+    let facts = GoldenFacts { path: path.display().to_string(), sha256, producer: golden.producer().map(str::to_owned) };
     let (graphs, plans) = match artifacts {
         Some(artifacts) => artifacts,
         None => {
@@ -247,4 +252,15 @@ pub fn assess_bundle(
     verdicts.extend(judge.plans(&plans, progress)?);
     let source = SourceFacts { path: manifest.source.checkpoint, revision: manifest.source.revision, sha256: manifest.source.sha256 };
     Ok(Verdict::conclude(source, Evidence::Golden(facts), verdicts))
+}
+
+/// The SHA-256 of a bundle's file, which is that of its manifest.
+fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Error> {
+    let path = bundle.join(name);
+    let found = sha256_file(&path)?;
+    match manifest.files.get(name) {
+        Some(record) if record.sha256 == found => Ok(found),
+        Some(record) => Err(Error::Bundle { path, problem: format!("has the SHA-256 {found}; the manifest says {}", record.sha256) }),
+        None => Err(Error::Bundle { path, problem: "is not in the manifest".into() }),
+    }
 }

@@ -6,22 +6,23 @@ use std::time::{Duration, Instant, SystemTime};
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{BuildReport, BuildRequest, Farm, FarmEvent, Job, Lookup, Models};
-use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, sha256_file, write_atomic};
+use plansmith_files::{Digest, FolderLock, copy_file, create_dir_all, exchange_folder, remove_marked, sha256_file, write_atomic};
 use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, assess, audit_source, builtin_within};
+use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
-use crate::file::{PipelineFile, Prompts as PromptsSpec, SourceSpec};
+use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
 use crate::manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 use crate::noise::NOISE_NAME;
+use crate::output::{MARKS, Output};
 use crate::provenance::PROVENANCE_NAME;
 use crate::stages::{BUNDLE, ExportStage, Inputs, PlanStage, Stages, VERIFY, check_pins, companions, resolve, source_digests};
 use crate::store::{StageFiles, Store};
 use crate::watch::watched;
-use crate::{Error, Fanout, Progress, fanout, provenance, read_pipeline, space};
+use crate::{Error, Fanout, Progress, Text, fanout, provenance, read_pipeline, repository, space};
 
 /// What a build is told besides its file.
 pub struct BuildOptions<'a> {
@@ -52,21 +53,24 @@ pub struct BuildOptions<'a> {
 /// Where a build stands.
 #[derive(Debug)]
 pub enum Event<'a> {
-    /// Bytes of the source that are to be hashed.
-    Source(u64),
-    /// Hashed so far.
-    Hashed(u64),
-    /// A stage begins.
+    /// The stages of this run, in order, once they are known.
+    Stages(&'a [String]),
+    /// A stage begins, or what comes before all of them: [`SOURCE`], [`PARTS`].
     Begin(&'a str),
-    /// Bytes converted so far.
-    Converted(u64),
-    /// What happens to plans.
-    Farm(FarmEvent<'a>),
+    /// How many bytes of a stage are done, and how many there are.
+    Bytes(&'a str, u64, u64),
+    /// What happens to plans, and the stage that it happens to.
+    Farm(Option<&'a str>, FarmEvent<'a>),
     /// A check runs.
     Check(Progress<'a>),
     /// A stage ended; whether it was taken over.
     End(&'a str, Duration, bool),
 }
+
+/// The source is hashed and looked through, before the stages are known.
+pub const SOURCE: &str = "source";
+/// The parts of a merge are hashed and copied.
+pub const PARTS: &str = "parts";
 
 /// How a build ended.
 #[derive(Debug)]
@@ -83,6 +87,8 @@ pub enum Built {
         stage: String,
         /// Where its files are.
         folder: PathBuf,
+        /// What verification found, where it was among them.
+        verdict: Option<Verdict>,
     },
 }
 
@@ -117,8 +123,10 @@ struct Prepared {
     prompts: Prompts,
     prompts_origin: String,
     golden: Option<PathBuf>,
+    /// Graphs by others, as the pipeline names them.
+    graphs: Vec<GraphCandidate>,
     companions: Vec<PathBuf>,
-    output: PathBuf,
+    output: Output,
 }
 
 impl Prepared {
@@ -132,17 +140,28 @@ impl Prepared {
 fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Event<'_>)) -> Result<Prepared, Error> {
     let pipeline = read_pipeline(path, options.overrides)?;
     let folder = resolve(path, &pipeline.source.checkpoint.0);
+    let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
+    let mut read = vec![("the pipeline file", path), ("the checkpoint", folder.as_path())];
+    read.extend(golden.iter().map(|golden| ("the golden file", golden.as_path())));
+    read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
+    let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
     let source = Source::open(&folder, &reading)?;
-    progress(Event::Source(source.checkpoint.files().iter().map(|file| file.size).sum()));
-    let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Hashed(bytes)))?;
+    let (start, total) = (Instant::now(), source.checkpoint.files().iter().map(|file| file.size).sum());
+    progress(Event::Begin(SOURCE));
+    let audit = watched(|report| audit_source(&source, report), &mut |bytes| progress(Event::Bytes(SOURCE, bytes, total)))?;
+    progress(Event::End(SOURCE, start.elapsed(), false));
     check_pins(path, &pipeline, &source, &audit)?;
+    let graph = |text: &Text| GraphCandidate::file(&resolve(path, &text.0), &text.0);
+    let graphs = pipeline.verify.graphs.iter().map(graph).collect::<Result<Vec<_>, _>>()?;
     let spec = &source.loaded.spec;
     let (prompts, prompts_origin) = match &pipeline.verify.prompts {
         PromptsSpec::Builtin => {
             let is_static = pipeline.export.iter().any(|export| export.kv == Kv::Static);
-            (builtin_within(spec, source.loaded.max_length.filter(|_| is_static))?, "builtin".to_owned())
+            let slots =
+                source.loaded.max_length.filter(|_| is_static).into_iter().chain(graphs.iter().filter_map(GraphCandidate::static_slots));
+            (builtin_within(spec, slots.min())?, "builtin".to_owned())
         }
         PromptsSpec::File(text) => {
             let file = resolve(path, text);
@@ -150,7 +169,6 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
             ((options.read_prompts)(&source, &file).map_err(refuse)?, text.clone())
         }
     };
-    let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
     let companions = companions(&folder);
     let stages = Stages::of(&Inputs {
         path,
@@ -159,19 +177,13 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         audit: &audit,
         prompts: &prompts,
         golden: golden.as_deref(),
+        graphs: &graphs,
         open: options.open,
         lookup: options.lookup,
         companions: &companions,
+        version: options.version,
     })?;
-    let output = resolve(path, &pipeline.output.0);
-    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, companions, output })
-}
-
-/// The folder that is filled, and the one that a failed bundle is left in.
-fn beside(output: &Path, suffix: &str) -> PathBuf {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(suffix);
-    output.with_file_name(name)
+    Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
 
 /// The stages of a pipeline, and which of them would be taken over. Runs nothing.
@@ -182,7 +194,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
     let prepared = prepare(path, options, &mut |_| {})?;
     let stages = &prepared.stages;
     let done = !options.force && up_to_date(&prepared, options)?.is_some();
-    let store = Store::open(&beside(&prepared.output, ".partial"), &prepared.output)?;
+    let store = Store::open(&prepared.output.filled, &prepared.output.bundle);
     let has = |name: &str, key| done || (!options.force && store.has(name, key));
     let mut listed: Vec<StagePlan> =
         stages.exports.iter().map(|stage| StagePlan { cached: has(&stage.name(), stage.key), name: stage.name() }).collect();
@@ -205,26 +217,32 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
 
 /// The bundle that is there, if it is of the same recipe, agrees, and all its files have the sizes that its manifest says.
 fn up_to_date(prepared: &Prepared, options: &BuildOptions<'_>) -> Result<Option<Finished>, Error> {
-    let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output) else { return Ok(None) };
+    let Ok((manifest, manifest_sha256)) = Manifest::read(&prepared.output.bundle) else { return Ok(None) };
     let whole = || {
-        let there =
-            |name: &str, bytes: u64| plansmith_files::metadata(&prepared.output.join(name)).is_ok_and(|metadata| metadata.len() == bytes);
-        let said = plansmith_files::is_file(&prepared.output.join(PROVENANCE_NAME));
+        let there = |name: &str, bytes: u64| {
+            plansmith_files::metadata(&prepared.output.bundle.join(name)).is_ok_and(|metadata| metadata.len() == bytes)
+        };
+        let said = plansmith_files::is_file(&prepared.output.bundle.join(PROVENANCE_NAME));
         said && manifest.files.iter().all(|(name, record)| there(name, record.bytes))
     };
     let executed = !options.require_executed || manifest.verdict.not_executed.is_empty();
     if manifest.recipe != prepared.stages.recipe || manifest.verdict.verdict != Outcome::Agree.name() || !executed || !whole() {
         return Ok(None);
     }
-    Ok(Some(Finished { folder: prepared.output.clone(), manifest_sha256, manifest, verdict: None }))
+    Ok(Some(Finished { folder: prepared.output.bundle.clone(), manifest_sha256, manifest, verdict: None }))
 }
 
 /// The stages of a pipeline that machines can do apart from one another. Runs nothing.
 ///
 /// # Errors
-/// As [`build`], before its first stage.
+/// As [`build`], before its first stage; there is none that could be done apart.
 pub fn cells(path: &Path, options: &BuildOptions<'_>) -> Result<Fanout, Error> {
     let prepared = prepare(path, options, &mut |_| {})?;
+    if prepared.stages.exports.is_empty() {
+        let problem = "is empty: there is nothing to do on many machines".to_owned();
+        let hint = Some("run `plansmith build` in one job".to_owned());
+        return Err(Error::Invalid { path: path.to_owned(), key: "export".into(), problem, hint });
+    }
     Ok(Fanout { name: prepared.pipeline.name.0.clone(), cells: fanout::cells(&prepared.stages) })
 }
 
@@ -238,7 +256,8 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     let started = SystemTime::now();
     let prepared = prepare(path, options, progress)?;
     let wanted = wanted(&prepared.stages, options)?;
-    let folder = beside(&prepared.output, ".partial");
+    progress(Event::Stages(&prepared.stages.names().into_iter().filter(|name| wanted.contains(name)).collect::<Vec<_>>()));
+    let folder = prepared.output.filled.clone();
     if !options.force
         && options.only.is_empty()
         && let Some(finished) = up_to_date(&prepared, options)?
@@ -247,35 +266,44 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         if plansmith_files::is_dir(&folder)
             && let Some(_lock) = FolderLock::take(&folder)?
         {
-            plansmith_files::remove_dir_all(&folder)?;
+            remove_marked(&folder, &MARKS)?;
         }
         return Ok(Built::UpToDate(finished));
     }
-    if options.force {
-        plansmith_files::remove_dir_all(&folder)?;
-    }
-    let mut store = Store::open(&folder, &prepared.output)?;
+    create_dir_all(&folder)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
-    if let Some(parts) = options.parts {
-        fanout::join(&mut store, &prepared.stages, parts)?;
+    let mut store = Store::open(&folder, &prepared.output.bundle);
+    if options.force {
+        store.clear(&StageFiles::new())?;
     }
-    space::check(&folder, prepared.source.checkpoint.dir(), &prepared.stages, &store, &wanted)?;
+    store.create()?;
+    if let Some(parts) = options.parts {
+        let start = Instant::now();
+        progress(Event::Begin(PARTS));
+        fanout::join(&mut store, &prepared.stages, parts, &mut |done, total| progress(Event::Bytes(PARTS, done, total)))?;
+        progress(Event::End(PARTS, start.elapsed(), false));
+    }
+    let twice = prepared.pipeline.layouts.contains(&Layout::Triton);
+    space::check(&folder, prepared.source.checkpoint.dir(), (&prepared.stages, twice), &store, &wanted)?;
     let mut run = Run { prepared: &prepared, options, folder: &folder, store: &mut store, files: StageFiles::new(), started };
     for stage in prepared.stages.exports.iter().filter(|stage| wanted.contains(&stage.name())) {
         run.stage(&stage.name(), stage.key, progress, |run, progress| run.export(stage, progress))?;
     }
     let plans = prepared.stages.plans.iter().filter(|stage| wanted.contains(&stage.name(&prepared.stages.exports)));
     run.engines(&plans.collect::<Vec<_>>(), progress)?;
-    let stopped = |folder| Built::Stopped { stage: options.stage.map_or_else(|| options.only.join(", "), str::to_owned), folder };
+    let stopped = |folder, verdict| {
+        let stage = options.stage.map_or_else(|| options.only.join(", "), str::to_owned);
+        Built::Stopped { stage, folder, verdict }
+    };
     if !wanted.contains(VERIFY) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, None));
     }
     let start = Instant::now();
     progress(Event::Begin(VERIFY));
     let verdict = run.verify(progress)?;
     progress(Event::End(VERIFY, start.elapsed(), false));
     if !wanted.contains(BUNDLE) {
-        return Ok(stopped(folder));
+        return Ok(stopped(folder, Some(verdict)));
     }
     progress(Event::Begin(BUNDLE));
     let start = Instant::now();
@@ -334,12 +362,13 @@ impl Run<'_> {
     }
 
     fn export(&mut self, stage: &ExportStage, progress: &mut dyn FnMut(Event<'_>)) -> Result<StageFiles, Error> {
-        let folder = self.folder.join("onnx");
+        let (name, folder) = (stage.name(), self.folder.join("onnx"));
         let (source, audit) = (&self.prepared.source, &self.prepared.audit);
+        let total = stage.lowered.table.files.read_bytes(&source.checkpoint)?;
         let version = self.options.version;
         let exported =
             watched(|report| export(source, &stage.target, stage.mode, &folder, Some(&stage.file), version, report), &mut |bytes| {
-                progress(Event::Converted(bytes))
+                progress(Event::Bytes(&name, bytes, total))
             })?;
         let mut files = StageFiles::new();
         let graph = FileRecord { bytes: exported.graph_bytes, sha256: sha256_file(&exported.graph)? };
@@ -386,6 +415,7 @@ impl Run<'_> {
         // A plan that is there is remembered at once: a run that is stopped need not build it again.
         let mut failed = None;
         let built = farm.run(&jobs, &mut |event| {
+            let stage = event.job().map(|index| names[index].as_str());
             match event {
                 FarmEvent::Started(index, _) => {
                     began[index] = Some(Instant::now());
@@ -400,7 +430,7 @@ impl Run<'_> {
                 }
                 _ => {}
             }
-            progress(Event::Farm(event));
+            progress(Event::Farm(stage, event));
         });
         if let Some(error) = failed {
             return Err(error);
@@ -415,10 +445,14 @@ impl Run<'_> {
             let name = format!("onnx/{}", stage.file);
             graphs.push(GraphCandidate::file(&self.folder.join(&name), &name)?);
         }
+        for graph in &prepared.graphs {
+            let path = graph.path.as_deref().unwrap_or(Path::new(&graph.name));
+            graphs.push(GraphCandidate::file(path, &graph.name)?);
+        }
         let candidate = |stage: &PlanStage| PlanCandidate { name: stage.path.clone(), path: self.folder.join(&stage.path) };
         let plans: Vec<PlanCandidate> = prepared.stages.plans.iter().map(candidate).collect();
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
-        let oracle = self.folder.join("golden.safetensors");
+        let oracle = self.folder.join(GOLDEN_NAME);
         if let Some(golden) = &prepared.golden {
             copy_file(golden, &oracle)?;
         }
@@ -443,8 +477,13 @@ impl Run<'_> {
             &prepared.audit,
             &mut |inner| progress(Event::Check(inner)),
         )?;
-        self.record("golden.safetensors")?;
+        self.record(GOLDEN_NAME)?;
         self.record(NOISE_NAME)?;
+        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
+        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
+        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
+        self.record("verdict.json")?;
+        self.record("report.html")?;
         Ok(verdict)
     }
 
@@ -457,26 +496,27 @@ impl Run<'_> {
     }
 
     fn bundle(&mut self, verdict: Verdict) -> Result<Built, Error> {
-        let json = verdict.to_json().map_err(|error| Error::Manifest { path: "verdict.json".into(), problem: error.to_string() })?;
-        write_atomic(&self.folder.join("verdict.json"), json.as_bytes())?;
-        write_atomic(&self.folder.join("report.html"), verdict.to_html().as_bytes())?;
-        self.record("verdict.json")?;
-        self.record("report.html")?;
         let variants = variants(&self.prepared.stages.exports);
         for (name, bytes) in sidecars(&self.prepared.source, &self.prepared.companions, &variants)?.files {
             write_atomic(&self.folder.join(&name), &bytes)?;
             self.record(&name)?;
         }
-        self.store.close(&self.files)?;
+        if self.prepared.pipeline.layouts.contains(&Layout::Triton) {
+            let name = &self.prepared.pipeline.name.0;
+            let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
+            self.files.extend(written);
+        }
+        self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);
         check_clients(self.folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
         provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;
+        self.store.close()?;
         let agreed = verdict.exit_code(self.options.require_executed) == 0;
-        let target = if agreed { self.prepared.output.clone() } else { beside(&self.prepared.output, ".failed") };
+        let target = if agreed { &self.prepared.output.bundle } else { &self.prepared.output.failed }.clone();
         create_dir_all(target.parent().unwrap_or(Path::new(".")))?;
-        exchange_folder(self.folder, &target)?;
+        exchange_folder(self.folder, &target, &MARKS)?;
         let finished = Finished { folder: target, manifest_sha256: Digest::of(&bytes), manifest, verdict: Some(verdict) };
         Ok(if agreed { Built::Done(finished) } else { Built::Failed(finished) })
     }
@@ -528,6 +568,7 @@ fn variants(exports: &[ExportStage]) -> Vec<Variant> {
             file: format!("onnx/{}", stage.file),
             cache: stage.lowered.compute,
             shares_buffer: stage.lowered.shares_buffer,
+            data: stage.weights.clone(),
         })
         .collect()
 }

@@ -43,24 +43,59 @@ impl FromStr for System {
     }
 }
 
+/// What the command line says that every job is to say too.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// The pipeline file as jobs name it: relative to where they start.
+    pub pipeline: &'a str,
+    /// `--set`.
+    pub overrides: &'a [String],
+    /// `--require-executed`, which is for the job that verifies.
+    pub require_executed: bool,
+}
+
+impl Asked<'_> {
+    /// The pipeline file and what changes it, as words of a shell's command.
+    fn words(&self) -> String {
+        let set = self.overrides.iter().map(|assignment| format!(" --set {}", quoted(assignment)));
+        std::iter::once(quoted(self.pipeline)).chain(set).collect()
+    }
+
+    /// The same for the job that merges.
+    fn merging(&self) -> String {
+        self.words() + if self.require_executed { " --require-executed" } else { "" }
+    }
+}
+
+/// A word of a shell's command.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_./-+:=,@%".contains(c);
+    if !word.is_empty() && word.chars().all(plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
+
 impl Fanout {
-    /// The file for `system`. `pipeline` is the pipeline file as jobs name it: relative to where they start.
+    /// The file for `system`.
     ///
     /// # Errors
     /// It cannot be written as YAML.
-    pub fn write(&self, system: System, pipeline: &str) -> Result<String, Error> {
+    pub fn write(&self, system: System, asked: Asked<'_>) -> Result<String, Error> {
+        let Asked { pipeline, .. } = asked;
+        let (build, merge) = (asked.words(), asked.merging());
+        let (build, merge) = (build.as_str(), merge.as_str());
         let (head, body) = match system {
-            System::Make => return Ok(self.make(pipeline)),
-            System::GitHubActions => ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.github(pipeline)),
-            System::GitLab => ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.gitlab(pipeline)),
+            System::Make => return Ok(self.make(pipeline, build, merge)),
+            System::GitHubActions => {
+                ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.github(build, merge))
+            }
+            System::GitLab => ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.gitlab(build, merge)),
             System::Argo => (
                 "The image needs `plansmith`; the volume is to hold the pipeline and its source, and takes the parts.",
-                self.argo(pipeline),
+                self.argo(build, merge),
             ),
         };
         let yaml = serde_yaml::to_string(&body);
         let yaml = yaml.map_err(|error| Error::Manifest { path: MANIFEST_NAME.into(), problem: format!("cannot be written: {error}") })?;
-        Ok(format!("# Made by `plansmith build {pipeline} --emit …`: make it again when the pipeline's stages change.\n# {head}\n{yaml}"))
+        Ok(format!("# Made by `plansmith build {pipeline:?} --emit …`: make it again when the pipeline's stages change.\n# {head}\n{yaml}"))
     }
 
     /// Stage and part of each cell.
@@ -73,9 +108,9 @@ impl Fanout {
         self.parts().map(|(_, part)| format!("{folder}/{part}")).collect::<Vec<_>>().join(" ")
     }
 
-    fn github(&self, pipeline: &str) -> Value {
+    fn github(&self, build: &str, merge: &str) -> Value {
         let cells: Vec<Value> = self.parts().map(|(stage, part)| json!({ "stage": stage, "part": part })).collect();
-        let build = format!("plansmith build {pipeline} --only \"$STAGE\" --set output=\"$PWD/parts/$PART\"");
+        let build = format!("plansmith build {build} --only \"$STAGE\" --set output=\"$PWD/parts/$PART\"");
         let plans = "${{ github.workspace }}/.plansmith/plans";
         let cache = json!({
             "uses": "actions/cache@v4",
@@ -104,14 +139,14 @@ impl Fanout {
                     "steps": [
                         { "uses": "actions/checkout@v4" },
                         { "uses": "actions/download-artifact@v4", "with": { "path": "parts" } },
-                        { "run": format!("plansmith merge {pipeline} {}", self.all("parts")) },
+                        { "run": format!("plansmith merge {merge} {}", self.all("parts")) },
                     ],
                 },
             },
         })
     }
 
-    fn gitlab(&self, pipeline: &str) -> Value {
+    fn gitlab(&self, build: &str, merge: &str) -> Value {
         let cells: Vec<Value> = self.parts().map(|(stage, part)| json!({ "STAGE": stage, "PART": part })).collect();
         json!({
             "stages": ["build", "merge"],
@@ -120,18 +155,18 @@ impl Fanout {
                 "parallel": { "matrix": cells },
                 "variables": { "PLANSMITH_PLAN_CACHE": "$CI_PROJECT_DIR/.plansmith/plans" },
                 "cache": { "key": "plansmith-plans", "paths": [".plansmith/plans"] },
-                "script": [format!("plansmith build {pipeline} --only \"$STAGE\" --set output=\"$CI_PROJECT_DIR/parts/$PART\"")],
+                "script": [format!("plansmith build {build} --only \"$STAGE\" --set output=\"$CI_PROJECT_DIR/parts/$PART\"")],
                 "artifacts": { "paths": ["parts/$PART.partial"], "expire_in": "1 day" },
             },
             "merge": {
                 "stage": "merge",
                 "needs": ["cell"],
-                "script": [format!("plansmith merge {pipeline} {}", self.all("parts"))],
+                "script": [format!("plansmith merge {merge} {}", self.all("parts"))],
             },
         })
     }
 
-    fn argo(&self, pipeline: &str) -> Value {
+    fn argo(&self, build: &str, merge: &str) -> Value {
         let items: Vec<Value> = self.parts().map(|(stage, part)| json!({ "stage": stage, "part": part })).collect();
         let container = |script: &str| {
             json!({
@@ -141,7 +176,7 @@ impl Fanout {
             })
         };
         let build = format!(
-            "plansmith build {pipeline} --only '{{{{inputs.parameters.stage}}}}' --set output=\"$PWD/parts/{{{{inputs.parameters.part}}}}\""
+            "plansmith build {build} --only '{{{{inputs.parameters.stage}}}}' --set output=\"$PWD/parts/{{{{inputs.parameters.part}}}}\""
         );
         let inputs = json!([{ "name": "stage" }, { "name": "part" }]);
         let arguments = json!([{ "name": "stage", "value": "{{item.stage}}" }, { "name": "part", "value": "{{item.part}}" }]);
@@ -164,27 +199,31 @@ impl Fanout {
                         },
                     },
                     { "name": "cell", "inputs": { "parameters": inputs }, "container": container(&build) },
-                    { "name": "merge", "container": container(&format!("plansmith merge {pipeline} {}", self.all("parts"))) },
+                    { "name": "merge", "container": container(&format!("plansmith merge {merge} {}", self.all("parts"))) },
                 ],
             },
         })
     }
 
-    fn make(&self, pipeline: &str) -> String {
+    fn make(&self, pipeline: &str, build: &str, merge: &str) -> String {
+        // A dollar is make's own, in recipes too.
+        let [build, merge] = [build, merge].map(|words| words.replace('$', "$$"));
+        let file: String =
+            pipeline.chars().flat_map(|c| [(c == '$').then_some('$'), " #:%".contains(c).then_some('\\'), Some(c)]).flatten().collect();
         let mut text = format!(
-            "# Made by `plansmith build {pipeline} --emit make`: make it again when the pipeline's stages change.\n\
+            "# Made by `plansmith build {pipeline:?} --emit make`: make it again when the pipeline's stages change.\n\
              # make -j4 PLANSMITH=/path/to/plansmith\n\
              PLANSMITH ?= plansmith\n\
              PARTS ?= parts\n\
              .PHONY: bundle\n\n\
-             bundle: {}\n\t$(PLANSMITH) merge {pipeline} {}\n",
+             bundle: {}\n\t$(PLANSMITH) merge {merge} {}\n",
             self.parts().map(|(_, part)| format!("$(PARTS)/{part}.done")).collect::<Vec<_>>().join(" "),
             self.all("$(PARTS)")
         );
         for (stage, part) in self.parts() {
             text += &format!(
-                "\n$(PARTS)/{part}.done: {pipeline}\n\t@mkdir -p $(PARTS)\n\
-                 \t$(PLANSMITH) build {pipeline} --only '{stage}' --set output=\"$(abspath $(PARTS))/{part}\"\n\t@touch $@\n"
+                "\n$(PARTS)/{part}.done: {file}\n\t@mkdir -p $(PARTS)\n\
+                 \t$(PLANSMITH) build {build} --only '{stage}' --set output=\"$(abspath $(PARTS))/{part}\"\n\t@touch $@\n"
             );
         }
         text

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use crate::Error;
+use crate::space;
 use crate::stages::Stages;
 use crate::store::Store;
 
@@ -40,9 +41,14 @@ pub(crate) fn cells(stages: &Stages) -> Vec<String> {
 ///
 /// # Errors
 /// A part is none, was changed, or they do not have all stages.
-pub(crate) fn join(store: &mut Store, stages: &Stages, parts: &[PathBuf]) -> Result<(), Error> {
+pub(crate) fn join(store: &mut Store, stages: &Stages, parts: &[PathBuf], progress: &mut dyn FnMut(u64, u64)) -> Result<(), Error> {
+    let (mut done, total) = (0, store.missing_of(parts)?);
+    space::for_parts(store.folder(), parts, total)?;
     for part in parts {
-        store.adopt(part)?;
+        store.adopt(part, &mut |bytes| {
+            done += bytes;
+            progress(done, total);
+        })?;
     }
     let exports = stages.exports.iter().map(|stage| (stage.name(), stage.key));
     let plans = stages.plans.iter().map(|stage| (stage.name(&stages.exports), stage.key));

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use indexmap::IndexMap;
 use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span, Weights};
 use plansmith_files::Digest;
-use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target};
+use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target, WeightNames};
 use plansmith_runtime::RuntimeKind;
 use serde::Deserialize;
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -22,7 +22,8 @@ pub struct PipelineFile {
     pub name: Text,
     /// What is exported.
     pub source: SourceSpec,
-    /// The graphs.
+    /// The graphs; none where others' graphs are verified only.
+    #[serde(default)]
     pub export: Vec<ExportSpec>,
     /// The plans.
     #[serde(default)]
@@ -30,8 +31,21 @@ pub struct PipelineFile {
     /// How graphs and plans are checked.
     #[serde(default)]
     pub verify: VerifySpec,
+    /// What the bundle is besides a folder for clients.
+    #[serde(default)]
+    pub layouts: Vec<Layout>,
     /// Where the bundle goes.
     pub output: Text,
+}
+
+/// A form that a bundle has besides that of every bundle.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Layout {
+    /// Weights have the names that transformers.js fetches from a hub.
+    Hub,
+    /// A model repository for Triton Inference Server lies beside, in `triton/`.
+    Triton,
 }
 
 /// The checkpoint, and what it must be.
@@ -97,15 +111,17 @@ fn portable() -> Dialect {
 }
 
 impl ExportSpec {
-    /// What lowering is asked for.
-    pub fn target(&self) -> Target {
+    /// What lowering is asked for, in a bundle of these layouts.
+    pub fn target(&self, layouts: &[Layout]) -> Target {
         let storage = match self.dtype {
             Storage::Source => None,
             Storage::Fp32 => Some(Float::Fp32),
             Storage::Fp16 => Some(Float::Fp16),
             Storage::Bf16 => Some(Float::Bf16),
         };
-        Target { storage, compute: self.compute, dialect: self.dialect, logits: self.logits, opset: self.opset, kv: self.kv }
+        let weight_names = if layouts.contains(&Layout::Hub) { WeightNames::Hub } else { WeightNames::Checkpoint };
+        let Self { compute, dialect, logits, opset, kv, .. } = *self;
+        Target { storage, compute, dialect, logits, opset, kv, weight_names }
     }
 }
 
@@ -217,6 +233,9 @@ pub struct VerifySpec {
     pub prompts: Prompts,
     /// Logits computed elsewhere.
     pub golden: Option<Text>,
+    /// Graphs of the source by others, judged where they are and not taken into the bundle.
+    #[serde(default)]
+    pub graphs: Vec<Text>,
 }
 
 fn embedded() -> Vec<RuntimeKind> {
@@ -225,7 +244,7 @@ fn embedded() -> Vec<RuntimeKind> {
 
 impl Default for VerifySpec {
     fn default() -> Self {
-        Self { runtimes: embedded(), prompts: Prompts::default(), golden: None }
+        Self { runtimes: embedded(), prompts: Prompts::default(), golden: None, graphs: Vec::new() }
     }
 }
 

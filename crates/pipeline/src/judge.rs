@@ -1,9 +1,9 @@
 //! One candidate after another against the oracles.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use half::f16;
-use plansmith_engine::{Flavor, Lookup, PlanCheck, PlanManifest, WorkerPaths, check_plan, manifest_path};
+use plansmith_engine::{Flavor, Lookup, NotExecuted, PlanManifest, WorkerPaths, check_plan, manifest_path};
 use plansmith_reference::LayerRange;
 use plansmith_runtime::{OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
 use plansmith_tensor::DType;
@@ -138,21 +138,28 @@ impl Judge<'_> {
                 self.prepare(*storage, *compute, PLANS_STORE_SCORES)?;
             }
         }
-        let not_executed = |why: &str, more: &[String]| {
-            let verdict = |(facts, check): (&CandidateFacts, &PlanCheck)| {
-                let checked = [&check.checked, more].concat().join("; ");
-                CandidateVerdict::not_executed(facts.clone(), format!("{why}; checked: {checked}"))
-            };
-            facts.iter().zip(&checks).map(verdict).collect()
+        let not_executed = |(facts, why, checked): (&CandidateFacts, &str, Vec<&str>)| {
+            CandidateVerdict::not_executed(facts.clone(), format!("{why}; checked: {}", checked.join("; ")))
         };
-        let paths = match WorkerPaths::find(Flavor::Rtx, self.lookup) {
+        let flavor = checks.first().map_or(Flavor::Rtx, |check| check.manifest.flavor);
+        let paths = match WorkerPaths::find(flavor, self.lookup) {
             Ok(paths) => paths,
-            Err(error) => return Ok(not_executed(&format!("there is no worker to run it: {error}"), &[])),
+            Err(error) => {
+                let why = format!("there is no worker to run it: {error}");
+                let checked = checks.iter().map(|check| check.checked.iter().map(String::as_str).collect());
+                return Ok(facts.iter().zip(checked).map(|(facts, checked)| not_executed((facts, &why, checked))).collect());
+            }
         };
-        let files: Vec<PathBuf> = plans.iter().map(|plan| plan.path.clone()).collect();
-        let mut loaded = match open_plans(&paths, &files, &self.open.device) {
+        let mut loaded = match open_plans(&paths, checks, &self.open.device) {
             Ok(OpenedPlans::Session(loaded)) => loaded,
-            Ok(OpenedPlans::NotExecuted(reason)) => return Ok(not_executed(&reason.why, &reason.checked)),
+            Ok(OpenedPlans::NotExecuted(NotExecuted { why, checked })) => {
+                // Of the lines of all plans, each verdict has its own.
+                let own = |plan: &PlanCandidate| {
+                    let prefix = format!("{}: ", plan.path.file_name().unwrap_or_default().to_string_lossy());
+                    checked.iter().filter_map(|line| line.strip_prefix(&prefix)).collect()
+                };
+                return Ok(facts.iter().zip(plans).map(|(facts, plan)| not_executed((facts, &why, own(plan)))).collect());
+            }
             Err(error) => return Ok(facts.into_iter().map(|facts| CandidateVerdict::failed(facts, error.to_string())).collect()),
         };
         let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();

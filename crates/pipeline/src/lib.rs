@@ -14,9 +14,11 @@ mod foreign;
 mod judge;
 mod manifest;
 mod noise;
+mod output;
 mod parse;
 mod places;
 mod provenance;
+mod repository;
 mod space;
 mod stages;
 mod store;
@@ -24,15 +26,17 @@ mod text;
 mod watch;
 
 pub use assess::{Assessment, Progress, assess, assess_bundle, audit_source, builtin, builtin_within};
-pub use build::{BuildOptions, Built, Event, Finished, StagePlan, build, cells, plan};
+pub use build::{BuildOptions, Built, Event, Finished, PARTS, SOURCE, StagePlan, build, cells, plan};
 pub use candidates::{GraphCandidate, PlanCandidate};
 pub use check::{Against, Checked, check_bundle};
-pub use clients::{Sidecars, Variant, sidecars, triton_config};
-pub use emit::{Fanout, System};
+pub use clients::{PlanModel, Sidecars, Variant, served_name, sidecars, triton_config, triton_plans};
+pub use emit::{Asked, Fanout, System};
 pub use error::Error;
-pub use file::{Axis, EngineSpec, ExportSpec, Hex, Id, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec};
+pub use file::{
+    Axis, EngineSpec, ExportSpec, Hex, Id, Layout, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec,
+};
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
 pub use provenance::{PROVENANCE_NAME, SIGNATURE_NAME, Signed, sign_bundle};
-pub use stages::companions;
+pub use stages::{VERIFY, companions};
 pub use text::Text;

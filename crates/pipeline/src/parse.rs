@@ -3,10 +3,11 @@
 use std::path::Path;
 
 use plansmith_engine::{Flavor, ModelLengths};
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 
 use crate::Error;
-use crate::file::{PipelineFile, first_duplicate};
+use crate::clients::RTX_IN_TRITON;
+use crate::file::{Layout, PipelineFile, first_duplicate};
 
 /// Reads and checks a pipeline file; `overrides` are `PATH=VALUE`, with dots and indices.
 ///
@@ -42,8 +43,19 @@ impl PipelineFile {
 /// What no type says: references and names across the file.
 fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
     let invalid = |key: String, problem: String, hint: Option<String>| Error::Invalid { path: path.to_owned(), key, problem, hint };
-    if pipeline.export.is_empty() {
-        return Err(invalid("export".into(), "is empty".into(), Some("give at least `- { id: fp32, dtype: source }`".into())));
+    if pipeline.export.is_empty() && pipeline.verify.graphs.is_empty() {
+        let hint = "give at least `- { id: fp32, dtype: source }`, or graphs to judge under `verify.graphs`";
+        return Err(invalid("export".into(), "is empty".into(), Some(hint.into())));
+    }
+    if pipeline.layouts.iter().enumerate().any(|(index, layout)| pipeline.layouts[..index].contains(layout)) {
+        return Err(invalid("layouts".into(), "names one twice".into(), None));
+    }
+    if pipeline.layouts.contains(&Layout::Triton)
+        && let Some(engine) = pipeline.engines.iter().position(|engine| engine.flavor == Flavor::Rtx)
+    {
+        let problem = format!("asks for plans of the rtx flavour beside `layouts: [triton]`: {RTX_IN_TRITON}");
+        let hint = "leave `engines` out; plans of the enterprise flavour join the repository by `plansmith export --layout triton --plan`";
+        return Err(invalid(format!("engines[{engine}].flavor"), problem, Some(hint.into())));
     }
     let ids = || pipeline.export.iter().map(|export| export.id.0.as_str());
     if let Some(id) = first_duplicate(ids()) {
@@ -71,7 +83,7 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
     Ok(())
 }
 
-/// Sets one value; the path must exist but for its last key.
+/// Sets one value. A map that is not there is made, unless its name is near to one that is: whether the file may have it is seen later.
 fn set(root: &mut Value, assignment: &str) -> Result<(), Error> {
     let fail = |problem: String| Error::Override { assignment: assignment.to_owned(), problem };
     let (path, text) = assignment.split_once('=').ok_or_else(|| fail("has no `=`; PATH=VALUE is needed".into()))?;
@@ -85,24 +97,25 @@ fn set(root: &mut Value, assignment: &str) -> Result<(), Error> {
             Value::Sequence(list) => {
                 let length = list.len();
                 let index = part.parse::<usize>().ok().filter(|&index| index < length);
-                let index = index.ok_or_else(|| fail(format!("`{walked}` has {length} entries, and `{part}` is none of them")))?;
+                let index = index.ok_or_else(|| {
+                    fail(format!("`{}` has {length} entries, and `{part}` is none of them", walked.trim_end_matches('.')))
+                })?;
                 &mut list[index]
             }
             Value::Mapping(map) => {
                 let key = Value::String((*part).to_owned());
                 if !last && !map.contains_key(&key) {
                     let keys: Vec<&str> = map.keys().filter_map(Value::as_str).collect();
-                    let nearest = nearest(part, keys.into_iter()).map(|key| format!("; did you mean `{key}`?")).unwrap_or_default();
-                    return Err(fail(format!("`{walked}` has no key `{part}`{nearest}")));
+                    if let Some(nearest) = nearest(part, keys.into_iter()) {
+                        return Err(fail(format!("there is no key `{walked}{part}`; did you mean `{nearest}`?")));
+                    }
                 }
-                map.entry(key).or_insert(Value::Null)
+                map.entry(key).or_insert_with(|| if last { Value::Null } else { Value::Mapping(Mapping::new()) })
             }
-            _ => return Err(fail(format!("`{walked}` is neither a map nor a list"))),
+            _ => return Err(fail(format!("`{}` is neither a map nor a list", walked.trim_end_matches('.')))),
         };
-        if depth > 0 {
-            walked.push('.');
-        }
         walked.push_str(part);
+        walked.push('.');
     }
     *place = new;
     Ok(())
@@ -204,6 +217,16 @@ output: ../dist/smollm2
     }
 
     #[test]
+    fn plans_that_triton_does_not_load_are_refused_beside_its_layout() {
+        let error = error(&GOOD.replace("output:", "layouts: [hub, triton]\noutput:"));
+        assert!(shown(&error).contains("engines[0].flavor") && shown(&error).contains("`ftrt`"), "{}", shown(&error));
+        let unknown = shown(&self::error(&GOOD.replace("output:", "layouts: [triten]\noutput:")));
+        assert!(unknown.starts_with("p.yaml:14") && unknown.ends_with("did you mean `triton`?"), "{unknown}");
+        let twice = shown(&self::error(&GOOD.replace("output:", "layouts: [hub, hub]\noutput:")));
+        assert!(twice.contains("names one twice"), "{twice}");
+    }
+
+    #[test]
     fn duplicates_are_refused() {
         let twice = GOOD.replace("      decode:", "      prefill:");
         assert!(shown(&error(&twice)).contains("duplicate key `prefill`"), "{}", shown(&error(&twice)));
@@ -236,5 +259,10 @@ output: ../dist/smollm2
         assert!(miss("sorce.checkpoint=x").contains("did you mean `source`?"));
         assert!(miss("name").contains("has no `=`"));
         assert!(miss("export.0.dtype=fp33").contains("fp33"));
+        assert!(miss("nonsense.of.mine=1").contains("unknown field `nonsense`"));
+        // A section that the file does without.
+        let short = "name: a\nsource: { checkpoint: m }\nexport: [{ id: b }]\noutput: c\n";
+        let set = parse_pipeline(Path::new("p.yaml"), short, &["verify.golden=g".into()]).expect("a golden");
+        assert_eq!(set.verify.golden.map(|golden| golden.0).as_deref(), Some("g"));
     }
 }

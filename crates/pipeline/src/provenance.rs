@@ -7,7 +7,8 @@ use std::time::SystemTime;
 use plansmith_attest::{
     BuildDefinition, Builder, Envelope, Metadata, Provenance, Resource, RunDetails, SecretKey, Statement, VerifyingKey, rfc3339,
 };
-use plansmith_files::{Digest, write_atomic};
+use plansmith_files::{Digest, write_atomic, write_atomic_from_outside};
+use plansmith_verify::Outcome;
 use serde_json::json;
 
 use crate::Error;
@@ -106,12 +107,18 @@ pub(crate) fn check(folder: &Path, manifest: &Manifest, manifest_sha256: Digest,
 /// Signs the bundle in `folder`, after every file was checked; a signature that is there is replaced. Returns the signature's path.
 ///
 /// # Errors
-/// Those of [`crate::check_bundle`], or the file cannot be written.
+/// Those of [`crate::check_bundle`]; the bundle's verdict is not that it agrees; the file cannot be written.
 pub fn sign_bundle(folder: &Path, key: &SecretKey) -> Result<PathBuf, Error> {
     // A signature that is there says nothing of what is signed now.
     let (manifest, manifest_sha256) = crate::check::files(folder, None)?;
+    let verdict = &manifest.verdict.verdict;
+    if verdict != Outcome::Agree.name() {
+        let problem = format!("says {verdict}: what is not proved to compute what its source computes is not signed");
+        return Err(Error::Bundle { path: folder.join(MANIFEST_NAME), problem });
+    }
     let envelope = Envelope::sign(&read(folder, &manifest, manifest_sha256)?, key);
     let path = folder.join(SIGNATURE_NAME);
-    write_atomic(&path, &envelope.to_bytes())?;
+    // A stray file would be a change of the bundle.
+    write_atomic_from_outside(&path, &envelope.to_bytes())?;
     Ok(path)
 }

@@ -8,16 +8,16 @@ use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Wor
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
-use plansmith_onnx::encode;
+use plansmith_onnx::{Links, encode};
 use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
 use plansmith_verify::Prompts;
 
-use crate::Error;
 use crate::clients::CLIENTS_VERSION;
-use crate::file::{EngineSpec, PipelineFile, first_duplicate, relative_to};
+use crate::file::{EngineSpec, Layout, PipelineFile, first_duplicate, relative_to};
+use crate::{Error, GraphCandidate, repository};
 
 /// The stage that checks what the others made.
-pub(crate) const VERIFY: &str = "verify";
+pub const VERIFY: &str = "verify";
 /// The last stage.
 pub(crate) const BUNDLE: &str = "bundle";
 
@@ -82,9 +82,12 @@ pub(crate) struct Inputs<'a> {
     pub(crate) audit: &'a Audit,
     pub(crate) prompts: &'a Prompts,
     pub(crate) golden: Option<&'a Path>,
+    /// Graphs by others.
+    pub(crate) graphs: &'a [GraphCandidate],
     pub(crate) open: &'a OpenOptions,
     pub(crate) lookup: &'a Lookup,
     pub(crate) companions: &'a [PathBuf],
+    pub(crate) version: &'a str,
 }
 
 impl Stages {
@@ -99,11 +102,22 @@ impl Stages {
             let problem = format!("ask for `{twice}` twice");
             return Err(Error::Invalid { path: inputs.path.to_owned(), key: "engines".into(), problem, hint: None });
         }
+        if inputs.pipeline.layouts.contains(&Layout::Triton) {
+            repository::check(&inputs.pipeline.name.0, &exports)?;
+        }
         let verify = verify_key(inputs, &exports, &plans)?;
         let mut hasher = Hasher::default();
         hasher.field(inputs.pipeline.name.0.as_bytes());
         hasher.field(verify.to_string().as_bytes());
         hasher.field(CLIENTS_VERSION);
+        // Another plansmith may judge otherwise; graphs and plans that it would make alike are taken over all the same.
+        hasher.field(inputs.version.as_bytes());
+        // The manifest says where the source came from.
+        let source = &inputs.pipeline.source;
+        hasher.field(format!("{source:?} {:?}", commit_of_folder(inputs.source.checkpoint.dir())).as_bytes());
+        for layout in &inputs.pipeline.layouts {
+            hasher.field(format!("{layout:?}").as_bytes());
+        }
         for path in inputs.companions {
             hasher.field(path.file_name().unwrap_or_default().as_encoded_bytes());
             hasher.field(sha256_file(path)?.to_string().as_bytes());
@@ -122,7 +136,7 @@ impl Stages {
 fn exports(inputs: &Inputs<'_>) -> Result<Vec<ExportStage>, Error> {
     let mut stages = Vec::new();
     for spec in &inputs.pipeline.export {
-        add_export(inputs, &mut stages, spec.id.0.clone(), spec.target())?;
+        add_export(inputs, &mut stages, spec.id.0.clone(), spec.target(&inputs.pipeline.layouts))?;
     }
     Ok(stages)
 }
@@ -131,7 +145,7 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let lowered = lower(inputs.source, &target)?;
     let weights: Vec<String> = match &lowered.table.files {
         WeightFiles::Converted { name, .. } => vec![name.clone()],
-        WeightFiles::Source(files) => files.iter().map(|&file| inputs.source.checkpoint.files()[file].name.clone()).collect(),
+        WeightFiles::Source(files) => files.iter().map(|file| file.name.clone()).collect(),
     };
     let standard = graph_name(&lowered);
     let taken = |name: &str| stages.iter().any(|stage: &ExportStage| stage.file == name);
@@ -241,6 +255,13 @@ fn verify_key(inputs: &Inputs<'_>, exports: &[ExportStage], plans: &[PlanStage])
     for plan in plans {
         hasher.field(plan.path.as_bytes());
         hasher.field(plan.key.to_string().as_bytes());
+    }
+    for graph in inputs.graphs {
+        hasher.field(graph.name.as_bytes());
+        hasher.field(graph.sha256.to_string().as_bytes());
+        for file in plansmith_onnx::data_files(&graph.model, &graph.folder, Links::Followed)?.values() {
+            hasher.field(sha256_file(&file.path)?.to_string().as_bytes());
+        }
     }
     hasher.field(inputs.prompts.hash().to_string().as_bytes());
     if let Some(golden) = inputs.golden {

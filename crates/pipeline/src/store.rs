@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_files::{Digest, copy_file, create_dir_all, sha256_file, write_atomic};
+use plansmith_files::{Digest, Hasher, copy_file, create_dir_all, for_each_piece, sha256_file, write_atomic};
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
@@ -11,7 +11,7 @@ use crate::fanout::folder_of_part;
 use crate::manifest::{FileRecord, Manifest};
 
 /// Where stages that are done are remembered while the folder is being filled.
-const RECORD_NAME: &str = ".stages.json";
+pub(crate) const RECORD_NAME: &str = ".stages.json";
 
 /// What a stage wrote, by path within the bundle.
 pub(crate) type StageFiles = BTreeMap<String, FileRecord>;
@@ -33,13 +33,18 @@ pub(crate) struct Store {
 impl Store {
     /// Opens the folder being filled, as an interrupted run may have left it; `last` is the bundle that is there, if it is whole enough
     /// to have a manifest that matches itself.
-    pub(crate) fn open(folder: &Path, last: &Path) -> Result<Self, Error> {
-        create_dir_all(folder)?;
+    pub(crate) fn open(folder: &Path, last: &Path) -> Self {
         let record = folder.join(RECORD_NAME);
         // A record that cannot be read is one of an interrupted run: everything is then done anew.
         let done = plansmith_files::read(&record).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let last = Manifest::read(last).ok().map(|(manifest, _)| (last.to_owned(), manifest));
-        Ok(Self { folder: folder.to_owned(), done, last })
+        Self { folder: folder.to_owned(), done, last }
+    }
+
+    /// Makes the folder, and its record, which says whose it is.
+    pub(crate) fn create(&self) -> Result<(), Error> {
+        create_dir_all(&self.folder)?;
+        self.write()
     }
 
     /// The files of a stage with this key, put into the folder if they are in the last bundle; `None` if it must run.
@@ -54,21 +59,42 @@ impl Store {
             if let Some(parent) = to.parent() {
                 create_dir_all(parent)?;
             }
-            if !self.is_there(&BTreeMap::from([(path.clone(), *record)])) {
-                copy_file(&from, &to)?;
+            if same_size(&to, record) {
+                continue;
+            }
+            copy_file(&from, &to)?;
+            // A bundle may have been damaged since: then the stage runs.
+            if sha256_file(&to)? != record.sha256 {
+                plansmith_files::remove_file(&to)?;
+                return Ok(None);
             }
         }
         self.finish(name, key, files.clone())?;
         Ok(Some(files))
     }
 
-    /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed.
-    pub(crate) fn adopt(&mut self, part: &Path) -> Result<(), Error> {
-        let part = folder_of_part(part);
-        let path = part.join(RECORD_NAME);
+    /// The folder being filled.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Bytes of `parts` that [`Store::adopt`] would take, one after the other.
+    pub(crate) fn missing_of(&self, parts: &[PathBuf]) -> Result<u64, Error> {
+        let mut missing: BTreeMap<(String, Digest), u64> = BTreeMap::new();
+        for part in parts {
+            let (_, _, done) = read_part(part)?;
+            for (name, stage) in done.into_iter().filter(|(name, stage)| !self.has(name, stage.key)) {
+                missing.insert((name, stage.key), stage.files.values().map(|record| record.bytes).sum());
+            }
+        }
+        Ok(missing.values().sum())
+    }
+
+    /// Takes over every stage that another run has done in `part`, a folder that `build --only` filled. Its files are hashed; `progress` is
+    /// told of each piece.
+    pub(crate) fn adopt(&mut self, part: &Path, progress: &mut dyn FnMut(u64)) -> Result<(), Error> {
+        let (part, path, done) = read_part(part)?;
         let wrong = |problem: String| Error::Manifest { path: path.clone(), problem };
-        let done: BTreeMap<String, Done> =
-            serde_json::from_slice(&plansmith_files::read(&path)?).map_err(|error| wrong(format!("is no record of stages: {error}")))?;
         for (name, stage) in done {
             if self.has(&name, stage.key) {
                 continue;
@@ -78,7 +104,12 @@ impl Store {
                     return Err(wrong(format!("names `{file}`, which is outside of the part")));
                 }
                 let (from, to) = (part.join(file), self.folder.join(file));
-                let found = sha256_file(&from)?;
+                let mut hasher = Hasher::default();
+                for_each_piece(&mut plansmith_files::open(&from)?, &from, |piece| {
+                    hasher.update(piece);
+                    progress(piece.len() as u64);
+                })?;
+                let found = hasher.finish();
                 if found != record.sha256 {
                     let problem = format!("has the SHA-256 {found}; its record says {}", record.sha256);
                     return Err(Error::Bundle { path: from, problem });
@@ -108,20 +139,28 @@ impl Store {
     /// Remembers that a stage is done.
     pub(crate) fn finish(&mut self, name: &str, key: Digest, files: StageFiles) -> Result<(), Error> {
         self.done.insert(name.to_owned(), Done { key, files });
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), Error> {
         let text = serde_json::to_vec(&self.done);
         let text = text.map_err(|error| Error::Manifest { path: self.folder.join(RECORD_NAME), problem: error.to_string() })?;
         Ok(write_atomic(&self.folder.join(RECORD_NAME), &text)?)
     }
 
-    /// Removes what no stage of this run wrote, and the record: what is left is the bundle.
-    pub(crate) fn close(&self, keep: &StageFiles) -> Result<(), Error> {
-        plansmith_files::remove_file(&self.folder.join(RECORD_NAME))?;
+    /// Removes what no stage of this run wrote.
+    pub(crate) fn clear(&self, keep: &StageFiles) -> Result<(), Error> {
         for (name, path) in crate::manifest::files_below(&self.folder)? {
-            if !keep.contains_key(&name) {
+            if name != RECORD_NAME && !keep.contains_key(&name) {
                 plansmith_files::remove_file(&path)?;
             }
         }
         Ok(())
+    }
+
+    /// Removes the record: what is left, with its manifest, is the bundle.
+    pub(crate) fn close(&self) -> Result<(), Error> {
+        Ok(plansmith_files::remove_file(&self.folder.join(RECORD_NAME))?)
     }
 
     fn is_there(&self, files: &StageFiles) -> bool {
@@ -145,6 +184,15 @@ impl Store {
         };
         paths.into_iter().map(record).collect()
     }
+}
+
+/// The folder of a part, its record, and what that says is done.
+fn read_part(part: &Path) -> Result<(PathBuf, PathBuf, BTreeMap<String, Done>), Error> {
+    let part = folder_of_part(part);
+    let path = part.join(RECORD_NAME);
+    let done = serde_json::from_slice(&plansmith_files::read(&path)?)
+        .map_err(|error| Error::Manifest { path: path.clone(), problem: format!("is no record of stages: {error}") })?;
+    Ok((part, path, done))
 }
 
 /// Whether a path of a record stays below the folder that it is of.

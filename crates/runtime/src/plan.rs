@@ -1,13 +1,10 @@
 //! TensorRT plans, executed by the worker.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use half::{bf16, f16};
-use plansmith_engine::{
-    DeviceOptions, NotExecuted, Opened, PlanManifest, PlanSession, StepTokens, TensorBytes, WorkerPaths, manifest_path,
-};
+use plansmith_engine::{DeviceOptions, NotExecuted, Opened, PlanCheck, PlanSession, StepTokens, TensorBytes, WorkerPaths};
 use plansmith_tensor::{Batch, Cache, DType, HostTensor, Logits, Session, SessionError, Signature};
 
 use crate::interface::{CachePort, Interface, Reading};
@@ -22,38 +19,34 @@ pub enum OpenedPlans {
     NotExecuted(NotExecuted),
 }
 
-/// Opens plans of one model on a GPU: a step is done by the first plan that has a profile for it.
+/// Opens plans of one model, which agree with their manifests, on a GPU: a step is done by the first plan that has a profile for it.
 ///
 /// # Errors
-/// The plans differ from the manifests beside them, are not of one model or not of a decoder; the worker is missing or fails.
-pub fn open_plans(paths: &WorkerPaths, plans: &[PathBuf], device: &DeviceOptions) -> Result<OpenedPlans, Error> {
+/// The plans are not of one model or not of a decoder; the worker is missing or fails.
+pub fn open_plans(paths: &WorkerPaths, plans: Vec<PlanCheck>, device: &DeviceOptions) -> Result<OpenedPlans, Error> {
     let start = Instant::now();
+    let header = plans.iter().map(|check| check.time).sum();
+    // Opening fails without plans.
+    let first = plans.first().map(|check| (check.plan.display().to_string(), check.manifest.library.version.to_string()));
+    let (name, version) = first.unwrap_or_default();
     let session = match PlanSession::open_on(paths, plans, device)? {
         Opened::Session(session) => *session,
         Opened::NotExecuted(reason) => return Ok(OpenedPlans::NotExecuted(reason)),
     };
-    // Opening fails without plans.
-    let name = plans.first().map(|plan| plan.display().to_string()).unwrap_or_default();
     let interface = Interface::read(session.signature().clone(), &Reading::default()).map_err(|reason| Error::Interface {
         graph: name,
         reason,
         listing: String::new(),
     })?;
-    let versions =
-        plans.iter().take(1).map(|plan| PlanManifest::read(&manifest_path(plan)).map(|manifest| manifest.library.version.to_string()));
-    let facts = RuntimeFacts {
-        kind: RuntimeKind::TensorRt,
-        version: versions.collect::<Result<_, _>>()?,
-        library: Some(paths.libraries.clone()),
-        compute: interface.cache_dtype,
-    };
+    let facts =
+        RuntimeFacts { kind: RuntimeKind::TensorRt, version, library: Some(paths.libraries.clone()), compute: interface.cache_dtype };
     let mut session = TensorRtSession { session: RefCell::new(session), interface, past: 0, rows: 1 };
     session.reset(1).map_err(|error| Error::Start { runtime: RuntimeKind::TensorRt, message: error.to_string() })?;
     let times = session.session.get_mut().times();
     let [map, deserialise, context] = [times.read_us, times.deserialise_us, times.context_us].map(Duration::from_micros);
-    let mut breakdown =
-        LoadBreakdown { header: session.session.get_mut().check_time(), map, deserialise, context, ..LoadBreakdown::default() };
+    let mut breakdown = LoadBreakdown { map, deserialise, context, ..LoadBreakdown::default() };
     breakdown.session = start.elapsed().saturating_sub(breakdown.total());
+    breakdown.header = header;
     Ok(OpenedPlans::Session(Loaded { session: Box::new(session), facts, breakdown }))
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Ignored {
 }
 
 /// The words of a reason, and the asset that each stands for; a GPU, a browser and the worker are no assets.
-const NEEDS: [(&str, Option<Asset>); 10] = [
+const NEEDS: [(&str, Option<Asset>); 12] = [
     ("ONNX Runtime", Some(Asset::OnnxRuntime)),
     ("the demo model", Some(Asset::DemoModel)),
     ("the demo GGUF", Some(Asset::DemoModel)),
@@ -26,6 +26,8 @@ const NEEDS: [(&str, Option<Asset>); 10] = [
     ("Chromium", None),
     ("the Python clients", None),
     ("transformers.js", None),
+    ("the linters", None),
+    ("C header", None),
 ];
 
 impl Ignored {
@@ -57,6 +59,15 @@ impl Ignored {
     /// Whether it needs transformers.js.
     pub(crate) fn needs_transformers_js(&self) -> bool {
         self.needs.contains(&"transformers.js")
+    }
+    /// Whether it needs actionlint, check-jsonschema and hera.
+    pub(crate) fn needs_linters(&self) -> bool {
+        self.needs.contains(&"the linters")
+    }
+
+    /// Whether it needs ONNX Runtime's C header.
+    pub(crate) fn needs_header(&self) -> bool {
+        self.needs.contains(&"C header")
     }
 }
 

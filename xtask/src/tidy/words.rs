@@ -28,6 +28,9 @@ pub(crate) fn check(root: &Path, sources: &[Source]) -> Result<Vec<String>, Erro
             if !may_use_fs(source) && raw_file_access(&code) {
                 findings.push(format!("{place}: raw file access; use plansmith-files, whose errors name the path"));
             }
+            if !may_use_network(source) && contains_any(&code, &["std::net", "ureq::", "TcpStream", "UdpSocket"]) {
+                findings.push(format!("{place}: opens connections; only crates/hub may"));
+            }
             if !may_be_unsafe(source) && has_word(&code, "unsafe") {
                 findings.push(format!("{place}: `unsafe` outside of the files that ARCHITECTURE.md allows"));
             }
@@ -60,6 +63,10 @@ fn may_print(source: &Source) -> bool {
 fn may_use_fs(source: &Source) -> bool {
     // Examples are programs of users, who have no plansmith.
     source.below("crates/files") || source.below("xtask") || source.below("examples") || is_build_script(source)
+}
+
+fn may_use_network(source: &Source) -> bool {
+    source.below("crates/hub") || source.below("xtask") || source.below("examples")
 }
 
 fn may_be_unsafe(source: &Source) -> bool {

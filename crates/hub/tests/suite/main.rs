@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use plansmith_checkpoint::commit_of_folder;
 use plansmith_files::Digest;
-use plansmith_hub::{Address, Error, Fetched, Hub, Options, Place};
+use plansmith_hub::{Address, Error, Fetched, Hub, Options, Place, find_offline};
 use server::{COMMIT, Fault, Server};
 use tempfile::TempDir;
 
@@ -294,6 +294,22 @@ fn the_hub_s_cache_is_laid_out_as_its_client_does() {
     std::fs::write(folder.join("blobs").join(WEIGHTS_SHA256), b"damaged").unwrap();
     hub.fetch(&address, &place, &bench.options, &|_| ()).unwrap();
     assert_eq!(std::fs::read(fetched.folder.join("model.safetensors")).unwrap(), weights());
+}
+
+#[test]
+fn offline_a_branch_is_what_it_was() {
+    let mut bench = Bench::new();
+    bench.options.allow_moving = true;
+    let hub = Hub::new(&bench.server.address, None).unwrap();
+    let place = Place::Cache(bench.folder.path().join("hub/models--org--tiny"));
+    let branch: Address = "org/tiny@refs/pr/1".parse().unwrap();
+    assert!(matches!(find_offline(&branch, &place, &bench.options), Err(Error::Offline { .. })));
+    let fetched = hub.fetch(&branch, &place, &bench.options, &|_| ()).unwrap();
+    let found = find_offline(&branch, &place, &bench.options).unwrap();
+    assert_eq!((&found.commit, &found.folder, found.files.len()), (&fetched.commit, &fetched.folder, fetched.files.len()));
+    bench.options.allow_moving = false;
+    let refused = find_offline(&branch, &place, &bench.options);
+    assert!(matches!(refused, Err(Error::Moving { commit: Some(commit), .. }) if commit == COMMIT));
 }
 
 #[test]

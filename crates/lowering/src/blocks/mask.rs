@@ -89,7 +89,12 @@ fn own_columns(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
 /// The index of each row's last attended position among the step's, int64 `[batch]`; 0 where a row attends none.
 pub(crate) fn last_position(g: &mut Graph, cx: &Context<'_>) -> Result<Value, Error> {
     let recent = match &cx.growth {
-        Growth::Concat { past, .. } => g.slice(cx.attention_mask, 1, past, &cx.dims.total)?,
+        Growth::Concat { past, cache } if past == cache => g.slice(cx.attention_mask, 1, past, &cx.dims.total)?,
+        // Here `past` is what the mask has more than the step, so that only the columns themselves are known to be as many as the step.
+        Growth::Concat { past, .. } => {
+            let columns = g.range(past, &cx.dims.total, 1)?;
+            g.gather(cx.attention_mask, columns, 1)?
+        }
         Growth::Scatter { .. } => {
             let columns = own_columns(g, cx)?;
             g.gather_elements(cx.attention_mask, columns, 1)?

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use plansmith_checkpoint::parse_json;
+use plansmith_onnx::ExternalData;
 use plansmith_onnx::proto::tensor_shape_proto::dimension;
 use plansmith_onnx::proto::{GraphProto, ModelProto, ValueInfoProto, type_proto};
 use plansmith_tensor::DType;
@@ -108,7 +109,12 @@ impl Files<'_> {
         let Some(graph) = &model.graph else { return Ok(()) };
         let input = |name: &str| graph.input.iter().find(|input| input.name() == name);
         let Some((cache, cache_dims)) = input("past_key_values.0.key").and_then(tensor) else { return Ok(()) };
-        self.javascript(path, cache)?;
+        let mut data: Vec<String> = Vec::new();
+        for tensor in plansmith_onnx::tensors(model) {
+            let external = ExternalData::of(tensor)?.map(|external| external.location);
+            data.extend(external.filter(|location| !data.contains(location)));
+        }
+        self.javascript(path, cache, data)?;
         let Some(genai) = &self.genai else { return Ok(()) };
         let property = |key: &str| {
             let found = model.metadata_props.iter().find(|entry| entry.key() == format!("plansmith.{key}"));
@@ -137,11 +143,17 @@ impl Files<'_> {
         Ok(())
     }
 
-    /// What config.json tells transformers.js of this graph's cache.
-    fn javascript(&self, path: &str, cache: DType) -> Result<(), Error> {
-        let suffix = super::Variant { file: path.to_owned(), cache: plansmith_lowering::Float::Fp32, shares_buffer: false }.suffix();
-        let stated =
-            self.config.as_ref().and_then(|config| config.get("transformers.js_config")?.get("kv_cache_dtype")?.get(suffix?)?.as_str());
+    /// What config.json tells transformers.js of this graph's cache and of its files.
+    fn javascript(&self, path: &str, cache: DType, data: Vec<String>) -> Result<(), Error> {
+        let variant = super::Variant { file: path.to_owned(), cache: plansmith_lowering::Float::Fp32, shares_buffer: false, data };
+        let suffix = variant.suffix();
+        let own = self.config.as_ref().and_then(|config| config.get("transformers.js_config"));
+        if let (Some(_), Some(own)) = (suffix, own) {
+            let stated = own.get("use_external_data_format").map_or(0, |value| files_said(value, path));
+            let wanted = variant.fetched_files().unwrap_or_default() as u64;
+            self.expect("config.json", "use_external_data_format", stated, wanted, path)?;
+        }
+        let stated = own.and_then(|own| own.get("kv_cache_dtype")?.get(suffix?)?.as_str());
         let found = stated.unwrap_or("float32");
         match cache {
             DType::F32 => self.expect("config.json", "kv_cache_dtype", found, "float32", path),
@@ -149,6 +161,15 @@ impl Files<'_> {
             // transformers.js has no name for other types, nor for graphs by other names.
             _ => Ok(()),
         }
+    }
+}
+
+/// The number of data files that `use_external_data_format` says of a graph: one number for all, or a map by file name.
+fn files_said(value: &Value, path: &str) -> u64 {
+    match value {
+        Value::Bool(said) => u64::from(*said),
+        Value::Object(map) => path.rsplit('/').next().and_then(|name| map.get(name)).map_or(0, |value| files_said(value, path)),
+        other => other.as_u64().unwrap_or_default(),
     }
 }
 

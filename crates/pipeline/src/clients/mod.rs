@@ -11,13 +11,14 @@ use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::parse_json;
 use plansmith_lowering::{Float, Source};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 pub(crate) use agree::check_clients;
 use edit::edited;
 use genai::{GENAI_NAME, genai_config, inexpressible};
 use tokens::{Roles, context_length};
-pub use triton::triton_config;
+pub(crate) use triton::RTX_IN_TRITON;
+pub use triton::{PlanModel, served_name, triton_config, triton_plans};
 
 use crate::Error;
 
@@ -33,6 +34,16 @@ pub struct Variant {
     pub cache: Float,
     /// Whether it may write keys and values where it read them.
     pub shares_buffer: bool,
+    /// Bare names of its data files.
+    pub data: Vec<String>,
+}
+
+/// The number of `data` files where their names are those that transformers.js makes from a graph's: `model.onnx_data`,
+/// `model.onnx_data_1`, …
+fn fetched_files(graph: &str, data: &[String]) -> Option<usize> {
+    let made = |index: usize| if index == 0 { format!("{graph}_data") } else { format!("{graph}_data_{index}") };
+    let all = !data.is_empty() && (0..data.len()).all(|index| data.contains(&made(index)));
+    all.then_some(data.len())
 }
 
 /// The files for the root of the folder.
@@ -45,6 +56,11 @@ pub struct Sidecars {
 }
 
 impl Variant {
+    /// How many data files transformers.js is to fetch: `None` where they are not called after the graph, so that it cannot.
+    fn fetched_files(&self) -> Option<usize> {
+        fetched_files(self.file.strip_prefix("onnx/")?, &self.data)
+    }
+
     /// What transformers.js calls it: `model_fp16.onnx` is `fp16`, and `model.onnx` is `fp32` whatever it holds.
     fn suffix(&self) -> Option<&'static str> {
         const NAMES: [(&str, &str); 5] = [
@@ -121,8 +137,15 @@ fn for_javascript(config: &Value, variants: &[Variant]) -> Option<(&'static str,
     let default = named.iter().find(|(suffix, _)| *suffix == "fp32").or(named.first())?;
     let mut value = config.get(KEY).cloned().filter(Value::is_object).unwrap_or_else(|| json!({}));
     value["dtype"] = json!(default.0);
+    let fetched = |&(_, variant): &(_, &Variant)| Some((variant.file.strip_prefix("onnx/")?.to_owned(), json!(variant.fetched_files()?)));
+    let fetched: Map<String, Value> = named.iter().filter_map(fetched).collect();
+    if fetched.len() == named.len() && fetched.values().all(|count| *count == json!(1)) {
+        value["use_external_data_format"] = json!(true);
+    } else if !fetched.is_empty() {
+        value["use_external_data_format"] = Value::Object(fetched);
+    }
     let narrow = named.iter().filter(|(_, variant)| variant.cache == Float::Fp16).map(|&(suffix, _)| (suffix.to_owned(), json!("float16")));
-    let narrow: serde_json::Map<String, Value> = narrow.collect();
+    let narrow: Map<String, Value> = narrow.collect();
     if !narrow.is_empty() {
         value["kv_cache_dtype"] = Value::Object(narrow);
     }
