@@ -51,11 +51,8 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, spec: &Attention, inputs: &
             return Ok(Attended { output: cx.linear(g, "o_proj", &spec.output, merged)?, present });
         }
         let present = Present { key: cx.grown(g, inputs.past.key, key)?, value: cx.grown(g, inputs.past.value, value)? };
-        let mixed = if fused(cx, spec) {
-            composite(g, cx, spec, inputs, query, present)?
-        } else {
-            primitive(g, cx, spec, inputs, query, present)?
-        };
+        let mixed =
+            if fused(cx, spec) { composite(g, cx, spec, inputs, query, present)? } else { primitive(g, cx, spec, inputs, query, present)? };
         let mixed = g.transpose(mixed, &[0, 2, 1, 3])?;
         let merged = g.reshape(mixed, &[cx.dims.tokens.clone(), Dim::from(spec.heads * spec.head_dim)])?;
         let merged = norm::optional(g, cx, "merged_norm", spec.merged_norm.as_ref(), merged)?;
