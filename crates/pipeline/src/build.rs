@@ -193,13 +193,14 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
 
-/// The stages of a pipeline, and which of them would be taken over. Runs nothing.
+/// The stages that a build would be for, and which of them would be taken over. Runs nothing.
 ///
 /// # Errors
 /// As [`build`], before its first stage.
 pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, Error> {
     let prepared = prepare(path, options, &mut |_| {})?;
     let stages = &prepared.stages;
+    let wanted = wanted(stages, options)?;
     let done = !options.force && up_to_date(&prepared, options)?.is_some();
     let store = Store::open(&prepared.output.filled, &prepared.output.bundle);
     let has = |name: &str, key| done || (!options.force && store.has(name, key));
@@ -219,6 +220,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
         listed.push(StagePlan { name, cached });
     }
     listed.extend([VERIFY, BUNDLE].map(|name| StagePlan { name: name.into(), cached: done }));
+    listed.retain(|stage| wanted.contains(&stage.name));
     Ok(listed)
 }
 

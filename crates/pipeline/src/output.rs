@@ -94,7 +94,7 @@ fn stranger(folder: &Path) -> Result<Option<PathBuf>, Error> {
 }
 
 /// Whether a manifest is a bundle's, be it changed or of another version.
-fn says_whose(text: &[u8]) -> bool {
+pub(crate) fn says_whose(text: &[u8]) -> bool {
     let has = |key: &[u8]| text.windows(key.len()).any(|part| part == key);
     has(b"\"self_sha256\"") && has(b"\"plansmith\"")
 }
