@@ -125,8 +125,10 @@ fn by_bundle(
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));
     }
     if !args.config.allow_unknown_config.is_empty() || args.config.max_length.is_some() {
-        return Err(Failure::new("--allow-unknown-config and --max-length are for reading a source's config.json, and a bundle has no source")
-            .hint("leave them out, or pass SOURCE and leave out --bundle"));
+        return Err(Failure::new(
+            "--allow-unknown-config and --max-length are for reading a source's config.json, and a bundle has no source",
+        )
+        .hint("leave them out, or pass SOURCE and leave out --bundle"));
     }
     let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
     let meter = Meter::of(output, VERIFYING);
