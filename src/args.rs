@@ -188,7 +188,9 @@ pub(crate) enum StorageFlag {
     Fp32,
     Fp16,
     Bf16,
+    #[value(hide = true)]
     Int8,
+    #[value(hide = true)]
     Int4,
 }
 

@@ -97,6 +97,30 @@ fn a_changed_byte_of_any_file_is_found_and_named() {
 }
 
 #[test]
+fn what_a_graph_says_of_itself_is_made_anew_with_it() {
+    let project = Project::new();
+    let build = |set: &[&str]| {
+        plansmith(&[&["build", text(&project.pipeline()), "--set"], set].concat()).exits(0);
+        plansmith(&["check", text(&project.bundle())]).exits(0);
+        std::fs::read(project.bundle().join("manifest.json")).unwrap()
+    };
+    // The length that a graph is for stands in its metadata, which clients' files follow.
+    let short = build(&["source.max_length=2048"]);
+    build(&["source.max_length=null"]);
+    assert_eq!(build(&["source.max_length=2048"]), short, "as a clean build");
+    // So does the digest of config.json.
+    let config = project.folder.path().join("model/config.json");
+    let original = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(&config, original.replacen('{', "{ \"x_note\": 1,", 1)).unwrap();
+    let set = ["source.allow_unknown_config=[x_note]", "--force"];
+    let clean = build(&set);
+    std::fs::write(&config, original.replacen('{', "{ \"x_note\": 2,", 1)).unwrap();
+    build(&set[..1]);
+    std::fs::write(&config, original.replacen('{', "{ \"x_note\": 1,", 1)).unwrap();
+    assert_eq!(build(&set[..1]), clean);
+}
+
+#[test]
 fn damage_to_the_last_bundle_does_not_reach_the_next() {
     let project = Project::new();
     plansmith(&["build", text(&project.pipeline())]).exits(0);
