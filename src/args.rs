@@ -130,7 +130,8 @@ pub(crate) struct Build {
     #[arg(long, value_name = "NAME", conflicts_with = "stage")]
     pub(crate) only: Vec<String>,
     /// Print the jobs for github-actions, gitlab, argo or make: one a stage, and one that merges
-    #[arg(long, value_name = "SYSTEM", conflicts_with = "events")]
+    #[arg(long, value_name = "SYSTEM", conflicts_with_all = ["events", "json", "plan_only", "stage", "only", "force"])]
+    #[arg(conflicts_with_all = ["cache", "no_cache", "jobs", "max_memory", "timeout"])]
     pub(crate) emit: Option<System>,
     /// Run every stage anew, cached or not
     #[arg(long)]
@@ -187,7 +188,9 @@ pub(crate) enum StorageFlag {
     Fp32,
     Fp16,
     Bf16,
+    #[value(hide = true)]
     Int8,
+    #[value(hide = true)]
     Int4,
 }
 
@@ -280,7 +283,7 @@ pub(crate) struct Export {
     #[arg(long)]
     pub(crate) audit: bool,
     /// Print the graph as text too
-    #[arg(long)]
+    #[arg(long, conflicts_with = "json")]
     pub(crate) text: bool,
     /// Print the result as JSON
     #[arg(long)]

@@ -1,6 +1,7 @@
 //! `plansmith`: the command.
 //!
 //! `args` holds the flags, `commands` what each verb does, `output` all printing, `progress` how far work is, `exit` the exit codes,
+//! `replace` what may be written over,
 //! `interrupt` Ctrl-C.
 
 mod args;
@@ -10,6 +11,7 @@ mod interrupt;
 mod model;
 mod output;
 mod progress;
+mod replace;
 mod stamp;
 mod text;
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ColorChoice;
@@ -22,6 +23,8 @@ pub(crate) struct Output {
     color: bool,
     /// The event stream, where one was asked for.
     events: Option<Arc<Events>>,
+    /// Whether stdout was closed by whoever read it.
+    closed: Arc<AtomicBool>,
 }
 
 impl Output {
@@ -31,13 +34,13 @@ impl Output {
             ColorChoice::Never => false,
             ColorChoice::Auto => io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
         };
-        Self { verbose: global.verbose, quiet: global.quiet, color, events: None }
+        Self { verbose: global.verbose, quiet: global.quiet, color, events: None, closed: Arc::default() }
     }
 
     /// Nobody is told anything.
     #[cfg(test)]
     pub(crate) fn silent() -> Self {
-        Self { verbose: 0, quiet: true, color: false, events: None }
+        Self { verbose: 0, quiet: true, color: false, events: None, closed: Arc::default() }
     }
 
     /// The same, with an event stream at `path`.
@@ -61,11 +64,19 @@ impl Output {
     pub(crate) fn write(&self, text: &str) -> Result<(), Failure> {
         let mut stdout = io::stdout().lock();
         match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
-            // Whoever closed the pipe has read enough.
-            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => std::process::exit(0),
+            // Whoever closed the pipe has read enough; what the command comes to is for its exit code all the same.
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                self.closed.store(true, Ordering::Relaxed);
+                Ok(())
+            }
             Err(error) => Err(Failure::new(format!("cannot write to stdout: {error}"))),
             Ok(()) => Ok(()),
         }
+    }
+
+    /// Whether nobody reads stdout any more.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.closed.load(Ordering::Relaxed)
     }
 
     /// A result as JSON.

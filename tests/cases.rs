@@ -144,7 +144,12 @@ fn every_form_agrees_on_onnx_runtime() {
 #[ignore = "needs ONNX Runtime: run by cargo xtask test"]
 fn sixteen_bit_exports_agree_within_their_tolerance() {
     for name in ["llama3_rope", "made_llama_fp16", "made_qwen3_window"] {
-        for flags in [&["--dtype", "fp16"][..], &["--dtype", "fp16", "--opset", "21"], &["--dtype", "bf16", "--compute", "fp32"]] {
+        for flags in [
+            &["--dtype", "fp16"][..],
+            &["--dtype", "fp16", "--opset", "21"],
+            &["--dtype", "fp16", "--dialect", "tensorrt"],
+            &["--dtype", "bf16", "--compute", "fp32"],
+        ] {
             let (_folder, graph) = exported(name, flags);
             verify(name, "rten,ort", &["--onnx", &graph]).exits(0);
         }

@@ -73,6 +73,16 @@ fn a_closed_pipe_is_no_failure() {
     let mut child = command(&["inspect", "testdata/cases/untied_distinct", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
+    // What differs differs, whether or not somebody reads of it.
+    let [one, two] = ["linear_rope", "fp16_overflow"].map(case);
+    let golden = two.join("golden.safetensors");
+    for arguments in
+        [&["verify", text(&one), "--golden", text(&golden)][..], &["verify", text(&one), "--golden", text(&golden), "--json", "-"]]
+    {
+        let mut child = command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        drop(child.stdout.take());
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{arguments:?}");
+    }
 }
 
 #[test]
@@ -92,7 +102,7 @@ fn a_golden_of_the_reference_agrees_with_itself_and_not_with_another() {
     let model = folder.path().join("model");
     copy_files(&case("linear_rope"), &model);
     let run = plansmith(&["golden", text(&model), "-o", text(&model.join("model.safetensors"))]).exits(2);
-    assert!(run.stderr.contains("holds weights of the source"), "{}", run.stderr);
+    assert!(run.stderr.contains("would be replaced, and is no golden file"), "{}", run.stderr);
 }
 
 #[test]

@@ -161,6 +161,7 @@ fn onnx_checker_and_strict_shape_inference_accept_every_form() {
             &["--dtype", "fp16"],
             &["--dtype", "fp16", "--opset", "21", "--logits", "last"],
             &["--compute", "fp32", "--dialect", "tensorrt"],
+            &["--dtype", "fp16", "--dialect", "tensorrt"],
             &["--dialect", "onnxruntime"],
         ]
         .into_iter()
@@ -176,4 +177,27 @@ fn onnx_checker_and_strict_shape_inference_accept_every_form() {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools/check_graphs.py");
     let checked = run(std::process::Command::new(python).arg(script).args(&graphs)).exits(0);
     assert_eq!(checked.stdout.lines().count(), graphs.len(), "{}", checked.stdout);
+}
+
+/// Shapes follow from the checkpoint: four query heads share two key heads.
+#[test]
+fn key_heads_are_rows_of_the_batch_for_tensorrt_as_long_as_their_masks_stay_small() {
+    let folder = tempfile::tempdir().unwrap();
+    let query_of_attention = |flags: &[&str]| {
+        let out = folder.path().join(flags.join("_"));
+        plansmith(&[&["export", text(&case("llama3_rope")), "-o", text(&out), "--dtype", "fp16"], flags].concat()).exits(0);
+        let graph = plansmith_onnx::load(&out.join("model_fp16.onnx")).unwrap().graph.unwrap();
+        let operators = |name: &str| graph.node.iter().filter(|node| node.op_type() == name).cloned().collect::<Vec<_>>();
+        let attention = operators("Attention");
+        assert_eq!(attention.len(), 2, "{flags:?}");
+        let made_by = graph.node.iter().find(|node| node.output.contains(&attention[0].input[0])).unwrap();
+        let keys_are_cache = attention.iter().all(|node| graph.output.iter().any(|output| output.name() == node.input[1]));
+        (made_by.op_type().to_owned(), keys_are_cache)
+    };
+    let (divided, whole) = (("Reshape".to_owned(), false), ("RotaryEmbedding".to_owned(), true));
+    assert_eq!(query_of_attention(&["--dialect", "tensorrt"]), divided);
+    assert_eq!(query_of_attention(&["--dialect", "portable"]), whole);
+    // Two masks of two bytes an element are 1 GiB at 16384 tokens.
+    assert_eq!(query_of_attention(&["--dialect", "tensorrt", "--max-length", "16384"]), divided);
+    assert_eq!(query_of_attention(&["--dialect", "tensorrt", "--max-length", "16385"]), whole);
 }

@@ -240,6 +240,8 @@ fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     std::fs::write(&record, stages).unwrap();
     merge(&["a", "b"]).exits(0);
     plansmith(&["check", text(&team.path().join("dist/tiny"))]).exits(0);
+    // Parts are looked at although the bundle is there.
+    assert!(merge(&["a", "nowhere"]).exits(2).stderr.contains("nowhere"));
 
     let run = plansmith(&["build", text(&pipeline), "--only", "verify"]).exits(2);
     assert!(run.stderr.contains("no stage is called `verify`") && run.stderr.contains("export:fp32, export:again"), "{}", run.stderr);

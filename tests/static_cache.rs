@@ -56,7 +56,7 @@ fn worst(run: &Run) -> f64 {
 #[ignore = "needs ONNX Runtime: run by cargo xtask test"]
 fn every_kind_agrees_with_transformers_to_the_last_slot() {
     for (name, slots, kind) in KINDS {
-        for flags in [&[][..], &["--dialect", "tensorrt"], &["--logits", "last"], &["--dtype", "fp16"]] {
+        for flags in [&[][..], &["--dialect", "tensorrt"], &["--logits", "last"], &["--dtype", "fp16", "--dialect", "tensorrt"]] {
             let (_folder, graph) = exported(name, slots, flags);
             let run = verify(name, &graph, &[]).exits(0);
             for check in ["prefill", "chunked", "decode"] {

@@ -30,7 +30,7 @@ def arguments():
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True, help="file to write")
     parser.add_argument("--prompt", action="append", default=[], help="a prompt in words; repeatable")
     parser.add_argument("--ids", action="append", default=[], help="a prompt as token ids, 1,2,3; repeatable")
-    parser.add_argument("--prompts", type=pathlib.Path, help="a file with one prompt a line, or a JSON list of strings and lists of ids")
+    parser.add_argument("--prompts", type=pathlib.Path, help="a file with one prompt a line: text, or {\"text\": …} or {\"ids\": […]} as plansmith reads; or a JSON list of strings and lists of ids")
     parser.add_argument("--batch", action="store_true", help="also all prompts as one batch, padded on the left")
     parser.add_argument("--keep", type=int, help="store the logits of this many positions of each set")
     parser.add_argument("--dtype", default="float32", choices=["float32", "float64"], help="what is computed in")
@@ -38,17 +38,28 @@ def arguments():
 
 
 def prompts_of(options):
+    """Names of sets and their ids; lines of a JSONL file have the names that plansmith gives them."""
     prompts = list(options.prompt) + [[int(id) for id in ids.split(",")] for ids in options.ids]
+    named = {f"p{index}": prompt for index, prompt in enumerate(prompts)}
     if options.prompts:
         text = options.prompts.read_text()
-        listed = json.loads(text) if text.lstrip().startswith("[") else [line for line in text.splitlines() if line]
-        prompts += listed
-    if not prompts:
+        if text.lstrip().startswith("["):
+            named |= {f"p{len(prompts) + index}": prompt for index, prompt in enumerate(json.loads(text))}
+        else:
+            for number, line in enumerate(text.splitlines(), 1):
+                if line.startswith("{"):
+                    line = json.loads(line)
+                    if not isinstance(line, dict) or sorted(line) not in (["ids"], ["text"]):
+                        sys.exit(f"capture_golden.py: {options.prompts} line {number}: needs `ids` or `text`, and nothing else")
+                    line = line.get("ids", line.get("text"))
+                if line:
+                    named[f"line-{number}"] = line
+    if not named:
         sys.exit("capture_golden.py: no prompt: give --prompt, --ids or --prompts")
-    if any(isinstance(prompt, str) for prompt in prompts):
+    if any(isinstance(prompt, str) for prompt in named.values()):
         tokenizer = transformers.AutoTokenizer.from_pretrained(options.model)
-        prompts = [tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt for prompt in prompts]
-    return prompts
+        named = {name: tokenizer(prompt)["input_ids"] if isinstance(prompt, str) else prompt for name, prompt in named.items()}
+    return named
 
 
 def left_padded(prompts, pad):
@@ -97,10 +108,10 @@ def main():
     model = transformers.AutoModelForCausalLM.from_pretrained(options.model, dtype=dtype, attn_implementation="eager").eval()
     pad = model.config.pad_token_id or 0
     tensors = {}
-    for index, prompt in enumerate(prompts):
-        tensors |= capture(model, f"p{index}", [prompt], pad, options.keep)
+    for name, prompt in prompts.items():
+        tensors |= capture(model, name, [prompt], pad, options.keep)
     if options.batch:
-        tensors |= capture(model, "batch", prompts, pad, options.keep)
+        tensors |= capture(model, "batch", list(prompts.values()), pad, options.keep)
     save_file(tensors, options.output, metadata={
         "producer": "tools/capture_golden.py",
         "transformers": transformers.__version__,

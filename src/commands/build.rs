@@ -183,11 +183,6 @@ fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Ou
         let candidates = verdict.candidates.iter().map(Candidate::from).collect();
         output.event(&Told::Verdict { verdict: verdict.verdict, executed: verdict.executed, candidates });
     }
-    // Where there is none, an error follows.
-    if let Ok(outcome) = &outcome {
-        let sha256 = finished.map(|finished| finished.manifest_sha256.to_string());
-        output.event(&Told::Result { exit_code: outcome.code(), result: word, folder, manifest_sha256: sha256 });
-    }
     match (built, finished) {
         (_, Some(finished)) if pipeline.json => output.json(&json!({
             "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
@@ -207,6 +202,11 @@ fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Ou
             verdict.iter().try_for_each(|verdict| output.result(verdict.summary()))?;
         }
         (_, None) => {}
+    }
+    // The last line: where there is none, or stdout took no result, an error follows.
+    if let Ok(outcome) = &outcome {
+        let sha256 = finished.map(|finished| finished.manifest_sha256.to_string());
+        output.event(&Told::Result { exit_code: outcome.code(), result: word, folder, manifest_sha256: sha256 });
     }
     outcome
 }

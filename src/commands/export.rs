@@ -1,6 +1,13 @@
 //! `plansmith export`.
 
-use plansmith_lowering::{Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightNames, WeightsMode, export, lower};
+mod guard;
+
+use std::path::Path;
+
+use plansmith_files::{TempFolder, rename, sha256_file};
+use plansmith_lowering::{
+    Dialect, Exported, Float, Kv, LogitsAt, Placement, Source, Target, WeightNames, WeightsMode, export, graph_name, lower,
+};
 use plansmith_pipeline::{PlanModel, Variant, companions, served_name, sidecars, triton_config, triton_plans};
 
 use super::verify::audited;
@@ -19,6 +26,7 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
     if args.layout != LayoutFlag::Triton && !models.is_empty() {
         return Err(Failure::new("--plan adds a model to a repository for Triton").hint("pass --layout triton too"));
     }
+    guard::check_output(args)?;
     let source = Source::open(&args.checkpoint, &options(&args.config))?;
     if args.audit {
         for file in &audited(&source, output)?.files {
@@ -39,10 +47,26 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
         LayoutFlag::Clients => args.output.join("onnx"),
         LayoutFlag::Triton => args.output.join(served_as(args)).join("1/model.onnx"),
     };
-    let name = (args.layout == LayoutFlag::Triton).then_some("model.onnx");
+    let name = if args.layout == LayoutFlag::Triton { "model.onnx".to_owned() } else { graph_name(&lowered) };
+    guard::check_readers(&source, &lowered, &folder, &name)?;
     let (what, total) = ("exporting", lowered.table.files.read_bytes(&source.checkpoint)?);
     let meter = Meter::of(output, what);
-    let exported = export(&source, &target, mode, &folder, name, stamp::LONG, &|done| meter.bytes(what, done, total))?;
+    let export = |folder: &Path| export(&source, &target, mode, folder, Some(&name), stamp::LONG, &|done| meter.bytes(what, done, total));
+    let exported = match guard::read_converted(&lowered, &folder, &name)? {
+        None => export(&folder)?,
+        // Only once they are converted is it known whether they are the same.
+        Some((weights, reader)) => {
+            let aside = TempFolder::beside(&weights)?;
+            let mut exported = export(aside.path())?;
+            if exported.weights.iter().any(|file| file.sha256 != sha256_file(&weights).ok()) {
+                return Err(guard::read_by(&weights, &reader));
+            }
+            exported.weights.iter_mut().for_each(|file| file.path.clone_from(&weights));
+            let graph = folder.join(&name);
+            rename(&exported.graph, &graph)?;
+            Exported { graph, ..exported }
+        }
+    };
     drop(meter);
     match args.layout {
         LayoutFlag::Plain => {}

@@ -10,15 +10,11 @@ use crate::args::Golden;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Meter;
+use crate::replace::{Kind, may_write};
 
 pub(crate) fn run(args: &Golden, output: &Output) -> Result<Outcome, Failure> {
+    may_write(&args.output, Kind::Golden)?;
     let source = Source::open(&args.source, &options(&args.config))?;
-    if let Ok(path) = plansmith_files::canonicalize(&args.output)
-        && source.checkpoint.files().iter().any(|file| plansmith_files::canonicalize(&file.path).is_ok_and(|file| file == path))
-    {
-        let text = format!("{} holds weights of the source, which the golden would replace", args.output.display());
-        return Err(Failure::new(text).hint("name another file"));
-    }
     let (prompts, origin) = prompts(&source, args.prompts.as_deref(), None)?;
     // Goldens of two models are to be comparable.
     let prompts = prompts.fixed();

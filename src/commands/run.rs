@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Run, output: &Output) -> Result<Outcome, Failure> {
         next = step(&mut *loaded.session, ids)?;
     }
     for _ in 0..args.max_tokens {
-        if text.eos.contains(&next) {
+        if text.eos.contains(&next) || output.is_closed() {
             break;
         }
         ids.push(next);

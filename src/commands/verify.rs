@@ -16,9 +16,11 @@ use crate::args::{Tools, Verify};
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::progress::Meter;
+use crate::replace::{Kind, clear, may_write};
 use crate::text::TextModel;
 
 pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
+    clear_reports(args)?;
     let runtimes = args.runtime.iter().map(|name| name.parse()).collect::<Result<Vec<RuntimeKind>, _>>()?;
     let (mut graphs, plans) = candidates(args)?;
     if let Some(bundle) = &args.bundle {
@@ -66,6 +68,18 @@ pub(crate) fn run(args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     conclude(&verdict, args, output)
 }
 
+/// What `--report` writes into its folder.
+const REPORTS: [(&str, Kind); 3] = [("verdict.json", Kind::Verdict), ("report.html", Kind::Page), ("junit.xml", Kind::JUnit)];
+
+/// Removes what an earlier run left where this one will write; refuses where that is not ours.
+fn clear_reports(args: &Verify) -> Result<(), Failure> {
+    let reports = args.report.iter().flat_map(|folder| REPORTS.map(|(name, kind)| (folder.join(name), kind)));
+    let json = args.json.iter().filter(|path| *path != Path::new("-")).map(|path| (path.clone(), Kind::Verdict));
+    let files: Vec<(PathBuf, Kind)> = reports.chain(json).collect();
+    files.iter().try_for_each(|(path, kind)| may_write(path, *kind))?;
+    files.iter().try_for_each(|(path, kind)| clear(path, *kind))
+}
+
 /// What the long part is called.
 const VERIFYING: &str = "verifying";
 
@@ -109,6 +123,12 @@ fn by_bundle(
     if args.source.is_some() || args.golden.is_some() || args.prompts.is_some() {
         return Err(Failure::new("--bundle takes source, oracle and prompts from the bundle")
             .hint("leave out SOURCE, --golden and --prompts, or leave out --bundle"));
+    }
+    if !args.config.allow_unknown_config.is_empty() || args.config.max_length.is_some() {
+        return Err(Failure::new(
+            "--allow-unknown-config and --max-length are for reading a source's config.json, and a bundle has no source",
+        )
+        .hint("leave them out, or pass SOURCE and leave out --bundle"));
     }
     let artifacts = if graphs.is_empty() && plans.is_empty() { None } else { Some((graphs, plans)) };
     let meter = Meter::of(output, VERIFYING);

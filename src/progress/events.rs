@@ -10,6 +10,7 @@ use plansmith_verify::{CandidateVerdict, CheckName, Outcome as Verdict};
 use serde::Serialize;
 
 use crate::exit::Failure;
+use crate::replace::{Kind, may_write};
 
 /// Version of the format. It grows when a reader has to know: a key or an event that is added does not change it.
 const SCHEMA_VERSION: u32 = 1;
@@ -107,9 +108,14 @@ pub(crate) struct Events {
 }
 
 impl Events {
-    /// Opens `path`, emptied; `-` is stderr.
+    /// Opens `path`, emptied where it holds an earlier stream; `-` is stderr.
     pub(crate) fn open(path: &Path) -> Result<Self, Failure> {
-        let file = if path == Path::new("-") { None } else { Some(Mutex::new(plansmith_files::create(path)?)) };
+        let file = if path == Path::new("-") {
+            None
+        } else {
+            may_write(path, Kind::Events)?;
+            Some(Mutex::new(plansmith_files::create(path)?))
+        };
         Ok(Self { file, began: Instant::now() })
     }
 

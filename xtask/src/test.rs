@@ -42,6 +42,11 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     steps.run("tests", |tally| tests(&cargo(&["test", "--no-fail-fast"]).args(WITHOUT_WORKER), tally));
     if let Some(worker) = &worker {
         steps.run("worker: clippy", |_| succeeds(&worker.cargo("clippy").args(["--all-targets", "--", "-D", "warnings"])));
+        // Only checked: what it does needs TensorRT's other flavour, and a GPU.
+        steps.run("worker: clippy, enterprise", |_| {
+            let flavor = ["--no-default-features", "--features", "enterprise"];
+            succeeds(&worker.cargo("clippy").args(flavor).args(["--all-targets", "--", "-D", "warnings"]))
+        });
         steps.run("worker: build", |_| succeeds(&worker.cargo("build")));
         steps.run("worker: tests", |tally| tests(&worker.cargo("test"), tally));
     }

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, RenameFlags};
@@ -162,6 +162,8 @@ pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
 pub fn exchange_folder(new: &Path, target: &Path, marks: &[&str]) -> Result<(), Error> {
     sync_folder(new)?;
     if target.exists() {
+        // It gets the name of what was locked under it, and is still there for a while.
+        let _lock = if target.is_dir() { FolderLock::take(target)? } else { None };
         rustix::fs::renameat_with(CWD, new, CWD, target, RenameFlags::EXCHANGE).map_err(io::Error::from).at("exchange", target)?;
         sync_folder(folder_of(target))?;
         remove_marked(new, marks)
@@ -200,14 +202,17 @@ pub fn write_secret(target: &Path, bytes: &[u8]) -> Result<(), Error> {
 pub struct FolderLock(#[expect(dead_code, reason = "the lock lives as long as the file is open")] File);
 
 impl FolderLock {
-    /// Takes the lock, or gives `None` where another process holds it.
+    /// Takes the lock, or gives `None` where another process holds it, or removed or replaced the folder meanwhile.
     ///
     /// # Errors
     /// The folder cannot be opened.
     pub fn take(folder: &Path) -> Result<Option<Self>, Error> {
         let file = crate::open(folder)?;
         match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self(file))),
+            Ok(()) => {
+                let [held, there] = [file.metadata().at("lock", folder)?, folder.metadata().at("lock", folder)?];
+                Ok(((held.dev(), held.ino()) == (there.dev(), there.ino())).then_some(Self(file)))
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(io::Error::from(error)).at("lock", folder),
         }

@@ -56,6 +56,8 @@ pub(crate) struct Context<'a> {
     /// What activations and caches are.
     pub(crate) compute: DType,
     pub(crate) dims: Dims,
+    /// Tokens of the longest sequence that the graph is for.
+    pub(crate) longest: u64,
     pub(crate) growth: Growth,
     pub(crate) input_ids: Value,
     pub(crate) attention_mask: Value,
@@ -72,7 +74,7 @@ impl<'a> Context<'a> {
         g: &mut Graph,
         (form, dialect): (Form, Dialect),
         compute: DType,
-        slots: Option<u64>,
+        (slots, longest): (Option<u64>, u64),
         shares_buffer: bool,
         table: &'a WeightTable,
     ) -> Result<Self, Error> {
@@ -98,7 +100,7 @@ impl<'a> Context<'a> {
             Some(_) => Growth::Scatter { first: g.input("cache_position", DType::I64, std::slice::from_ref(&batch))? },
         };
         let dims = Dims { batch, sequence, total, tokens };
-        Ok(Self { form, dialect, compute, dims, growth, input_ids, attention_mask, position_ids, table, cast: RefCell::default() })
+        Ok(Self { form, dialect, compute, dims, longest, growth, input_ids, attention_mask, position_ids, table, cast: RefCell::default() })
     }
 
     /// Declares the cache inputs of every layer.

@@ -42,7 +42,7 @@ pub enum Error {
     #[error("the weights cannot be used in place: {0}")]
     NotInPlace(String),
     /// The folder is another checkpoint's, whose weights would be replaced.
-    #[error("`{}` would be replaced: it has other weights, and lies beside a config.json", path.display())]
+    #[error("`{}` would be replaced: it has weights of another checkpoint, which the folder holds", path.display())]
     OtherCheckpoint {
         /// The weights.
         path: PathBuf,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::write_safetensors;
+use plansmith_checkpoint::{INDEX_NAME, Index, write_safetensors};
 use plansmith_files::{CopyMethod, Digest, canonicalize, copy_file, create_dir_all, is_file, sha256_file, write_atomic};
 use plansmith_graph::Metadata;
 use plansmith_onnx::encode;
@@ -140,6 +140,9 @@ fn place(
             if mode == WeightsMode::Shared {
                 return Ok(Vec::new());
             }
+            if is_file(&path) && is_shard(folder, name) {
+                return Err(Error::OtherCheckpoint { path });
+            }
             let written = write_safetensors(&path, plan, &source.checkpoint, progress)?;
             let (bytes, sha256) = (written.layout.size, Some(written.sha256));
             return Ok(vec![ExportedFile { path, bytes, placement: Placement::Converted, sha256 }]);
@@ -177,6 +180,16 @@ fn place(
         progress(exported.iter().map(|file| file.bytes).sum());
     }
     Ok(exported)
+}
+
+/// Whether the index of a checkpoint in `folder` names `file`; one that cannot be read may.
+fn is_shard(folder: &Path, file: &str) -> bool {
+    let index = folder.join(INDEX_NAME);
+    is_file(&index)
+        && match plansmith_files::read(&index).map(|text| Index::parse(&text)) {
+            Ok(Ok(index)) => index.files().iter().any(|(name, _)| *name == file),
+            _ => true,
+        }
 }
 
 /// Copies a weight file, but not over one of another checkpoint.

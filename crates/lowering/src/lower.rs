@@ -42,7 +42,8 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
     let mut graph = Graph::new("decoder", opset)?;
     let g = &mut graph;
     let shares_buffer = group_query::takes_all(spec, target.dialect);
-    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), slots, shares_buffer, &table)?;
+    let longest = slots.or(source.loaded.max_length).unwrap_or(spec.max_positions);
+    let cx = &Context::new(g, (form, target.dialect), compute.dtype(), (slots, longest), shares_buffer, &table)?;
 
     let pasts = cx.pasts(g, spec)?;
     let rotations = rope::tables(g, cx, spec)?;
@@ -56,7 +57,7 @@ pub fn lower(source: &Source, target: &Target) -> Result<Lowered, Error> {
             let attention = &layer.attention;
             let inputs = LayerInputs {
                 past,
-                mask: masks.of(attention),
+                mask: masks.of(cx, attention),
                 rotation: attention.rope.map(|rope| rotations[&rope]),
                 bias: attention.alibi.as_ref().and_then(|alibi| biases.of(alibi)),
                 group: groups.as_ref().and_then(|groups| groups.of(attention)),

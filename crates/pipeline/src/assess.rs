@@ -1,8 +1,9 @@
 //! Graphs and plans against their source: where reference, runtimes and verify meet.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
-use plansmith_checkpoint::{Audit, Scan, audit};
+use plansmith_checkpoint::{Audit, Checkpoint, Scan, audit};
 use plansmith_engine::Lookup;
 use plansmith_families::DecoderSpec;
 use plansmith_files::{Digest, cache_folder, sha256_file};
@@ -85,6 +86,30 @@ pub fn audit_source(source: &Source, progress: &(dyn Fn(u64) + Sync)) -> Result<
         return Err(Error::NotFinite { path, tensor: tensor.to_owned(), seen: describe(scan) });
     }
     Ok(audit)
+}
+
+/// Refuses a source whose files are not what they were when `audited`; where their times say that they are, nothing is read.
+///
+/// # Errors
+/// Names the file, with both sides.
+pub(crate) fn unchanged(source: &Source, audited: &Audit) -> Result<(), Error> {
+    let folder = source.checkpoint.dir();
+    let changed = |name: &str, was: Digest, now: String| {
+        let problem = format!("changed while the build ran: it had the SHA-256 {was}, and now {now}; build again when nobody writes to it");
+        Err(Error::Pin { path: folder.join(name), problem })
+    };
+    let config = sha256_file(&folder.join("config.json"))?;
+    if config != source.config_digest {
+        return changed("config.json", source.config_digest, config.to_string());
+    }
+    let now = audit(&Checkpoint::open(folder)?, cache_folder().as_deref(), &|_| ())?;
+    for file in &audited.files {
+        let found = now.files.iter().find(|now| now.name == file.name).map(|now| now.sha256);
+        if found != Some(file.sha256) {
+            return changed(&file.name, file.sha256, found.map_or_else(|| "is gone".to_owned(), |found| found.to_string()));
+        }
+    }
+    Ok(())
 }
 
 fn describe(scan: Scan) -> String {
@@ -236,6 +261,10 @@ pub fn assess_bundle(
     let (graphs, plans) = match artifacts {
         Some(artifacts) => artifacts,
         None => {
+            // What the verdict is about are the files that the manifest names.
+            let graphs = manifest.graphs.iter().flat_map(|graph| std::iter::once(&graph.path).chain(&graph.weights));
+            let plans = manifest.plans.iter().map(|plan| &plan.path);
+            graphs.chain(plans).collect::<BTreeSet<_>>().into_iter().try_for_each(|name| sealed(bundle, &manifest, name).map(drop))?;
             let graph = |record: &GraphRecord| GraphCandidate::file(&bundle.join(&record.path), &record.path);
             let plan = |record: &PlanRecord| PlanCandidate { name: record.path.clone(), path: bundle.join(&record.path) };
             (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, manifest.plans.iter().map(plan).collect())
@@ -257,10 +286,40 @@ pub fn assess_bundle(
 /// The SHA-256 of a bundle's file, which is that of its manifest.
 fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Error> {
     let path = bundle.join(name);
+    let Some(record) = manifest.files.get(name) else {
+        return Err(Error::Bundle { path, problem: "is not in the manifest".into() });
+    };
     let found = sha256_file(&path)?;
-    match manifest.files.get(name) {
-        Some(record) if record.sha256 == found => Ok(found),
-        Some(record) => Err(Error::Bundle { path, problem: format!("has the SHA-256 {found}; the manifest says {}", record.sha256) }),
-        None => Err(Error::Bundle { path, problem: "is not in the manifest".into() }),
+    if found == record.sha256 {
+        return Ok(found);
+    }
+    Err(Error::Bundle { path, problem: format!("has the SHA-256 {found}; the manifest says {}", record.sha256) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_that_changes_meanwhile_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for name in ["config.json", "model.safetensors"] {
+            let from = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../testdata/cases/llama3_rope").join(name);
+            std::fs::write(folder.path().join(name), std::fs::read(from).expect("a case")).expect("a copy");
+        }
+        let source = Source::open(folder.path(), &plansmith_families::Options::default()).expect("a checkpoint");
+        let audited = audit(&source.checkpoint, None, &|_| ()).expect("an audit");
+        unchanged(&source, &audited).expect("nobody wrote");
+        for name in ["model.safetensors", "config.json"] {
+            let path = folder.path().join(name);
+            let original = std::fs::read(&path).expect("the file");
+            let mut other = original.clone();
+            *other.last_mut().expect("bytes") ^= 3;
+            std::fs::write(&path, other).expect("a change");
+            let said = unchanged(&source, &audited).expect_err("it changed").to_string();
+            assert!(said.contains(name) && said.contains("changed while the build ran"), "{said}");
+            std::fs::write(&path, original).expect("the way back");
+        }
+        unchanged(&source, &audited).expect("the same bytes");
     }
 }

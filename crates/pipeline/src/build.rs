@@ -11,7 +11,7 @@ use plansmith_lowering::{Dialect, Kv, Source, export};
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Limits, Outcome, Prompts, Verdict};
 
-use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within};
+use crate::assess::{Assessment, GOLDEN_NAME, assess, audit_source, builtin_within, unchanged};
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::clients::{Variant, check_clients, sidecars};
 use crate::file::{Layout, PipelineFile, Prompts as PromptsSpec, SourceSpec};
@@ -143,6 +143,13 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     let golden = pipeline.verify.golden.as_ref().map(|text| resolve(path, &text.0));
     let mut read = vec![("the pipeline file", path), ("the checkpoint", folder.as_path())];
     read.extend(golden.iter().map(|golden| ("the golden file", golden.as_path())));
+    let judged: Vec<PathBuf> = pipeline.verify.graphs.iter().map(|graph| resolve(path, &graph.0)).collect();
+    read.extend(judged.iter().map(|graph| ("a graph that is judged", graph.as_path())));
+    let prompts = match &pipeline.verify.prompts {
+        PromptsSpec::Builtin => None,
+        PromptsSpec::File(text) => Some(resolve(path, text)),
+    };
+    read.extend(prompts.iter().map(|prompts| ("the file of prompts", prompts.as_path())));
     read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
     let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
@@ -186,13 +193,14 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
     Ok(Prepared { pipeline, source, audit, stages, prompts, prompts_origin, golden, graphs, companions, output })
 }
 
-/// The stages of a pipeline, and which of them would be taken over. Runs nothing.
+/// The stages that a build would be for, and which of them would be taken over. Runs nothing.
 ///
 /// # Errors
 /// As [`build`], before its first stage.
 pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, Error> {
     let prepared = prepare(path, options, &mut |_| {})?;
     let stages = &prepared.stages;
+    let wanted = wanted(stages, options)?;
     let done = !options.force && up_to_date(&prepared, options)?.is_some();
     let store = Store::open(&prepared.output.filled, &prepared.output.bundle);
     let has = |name: &str, key| done || (!options.force && store.has(name, key));
@@ -212,6 +220,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
         listed.push(StagePlan { name, cached });
     }
     listed.extend([VERIFY, BUNDLE].map(|name| StagePlan { name: name.into(), cached: done }));
+    listed.retain(|stage| wanted.contains(&stage.name));
     Ok(listed)
 }
 
@@ -260,6 +269,7 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
     let folder = prepared.output.filled.clone();
     if !options.force
         && options.only.is_empty()
+        && options.parts.is_none()
         && let Some(finished) = up_to_date(&prepared, options)?
     {
         // What a run that was killed left for one that is no longer wanted.
@@ -509,6 +519,8 @@ impl Run<'_> {
         self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);
         check_clients(self.folder, &manifest.graphs.iter().map(|graph| graph.path.clone()).collect::<Vec<_>>())?;
+        // The manifest says of which bytes the bundle was made: they have to be the ones that were read.
+        unchanged(&self.prepared.source, &self.prepared.audit)?;
         let bytes = manifest.seal()?;
         write_atomic(&self.folder.join(MANIFEST_NAME), &bytes)?;
         provenance::write(self.folder, &manifest, Digest::of(&bytes), self.started)?;

@@ -93,7 +93,15 @@ impl Judge<'_> {
             Err(problem) if !self.limits.is_given() => return Ok(CandidateVerdict::failed(candidate.facts, problem)),
             precision => precision.unwrap_or(Precision::Unknown),
         };
-        let floors = self.prepare(storage, compute, scores)?.and_then(|kind| self.floors.get(kind));
+        let kind = self.prepare(storage, compute, scores)?;
+        if kind.is_some_and(|kind| !self.floors.can_know(kind)) && !self.limits.is_given() {
+            let problem = format!(
+                "the bundle has no noise floor of weights in {storage} and arithmetic in {compute}, since no artifact of its own is of that kind: \
+                 verify it against the source, or give --max-abs, --max-kl or --min-top1"
+            );
+            return Ok(CandidateVerdict::failed(candidate.facts, problem));
+        }
+        let floors = kind.and_then(|kind| self.floors.get(kind));
         let (golden, reference) = (floors.and_then(|pair| pair.golden.as_ref()), floors.and_then(|pair| pair.reference.as_ref()));
         let standard = Standard { precision, limits: self.limits, golden, reference };
         Ok(self.oracles.judge(candidate, &standard, &mut |inner| progress(Progress { what, check: inner.check, set: inner.set })))

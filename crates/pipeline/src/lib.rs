@@ -12,6 +12,7 @@ mod fanout;
 mod file;
 mod foreign;
 mod judge;
+mod made;
 mod manifest;
 mod noise;
 mod output;
@@ -35,6 +36,7 @@ pub use error::Error;
 pub use file::{
     Axis, EngineSpec, ExportSpec, Hex, Id, Layout, PipelineFile, ProfileSpec, Prompts, Revision, SourceSpec, Storage, VerifySpec,
 };
+pub use made::folder_of_build;
 pub use manifest::{FileRecord, GraphRecord, MANIFEST_NAME, Manifest, PlanRecord, SourceRecord, VerdictRecord};
 pub use parse::read_pipeline;
 pub use provenance::{PROVENANCE_NAME, SIGNATURE_NAME, Signed, sign_bundle};

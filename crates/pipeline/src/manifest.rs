@@ -83,7 +83,7 @@ pub struct GraphRecord {
     pub compute: Float,
     /// ONNX operator set.
     pub opset: u32,
-    /// The cache key: graph without metadata, and weights.
+    /// The cache key: graph, but for plansmith's version, and weights.
     pub recipe: Digest,
 }
 

@@ -117,6 +117,11 @@ impl<'a> Floors<'a> {
         Ok(())
     }
 
+    /// Whether the floor of `kind` can be known here: a bundle has those of its own artifacts, and no source to measure others.
+    pub(crate) fn can_know(&self, kind: Kind) -> bool {
+        self.measure.is_some() || self.known.iter().any(|(known, _)| *known == kind)
+    }
+
     /// The floor of `kind`, if there is one.
     pub(crate) fn get(&self, kind: Kind) -> Option<&Pair> {
         self.known.iter().find(|(known, _)| *known == kind).and_then(|(_, pair)| pair.as_ref())

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::Error;
-use crate::manifest::MANIFEST_NAME;
+use crate::manifest::{MANIFEST_NAME, Manifest, files_below};
 use crate::store::RECORD_NAME;
 
 /// The folder that is filled.
@@ -73,14 +73,28 @@ fn not_ours(folder: &Path) -> Result<Option<PathBuf>, Error> {
     let is = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
     let temporary = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
     let sealed = |path: &PathBuf| is(path, MANIFEST_NAME) && plansmith_files::read(path).is_ok_and(|text| says_whose(&text));
-    if held.iter().any(|path| is(path, RECORD_NAME) || sealed(path)) {
+    if held.iter().any(|path| is(path, RECORD_NAME)) {
         return Ok(None);
+    }
+    if held.iter().any(sealed) {
+        return stranger(folder);
     }
     Ok(held.into_iter().find(|path| !temporary(path)))
 }
 
+/// The first file in a bundle that its manifest does not name; none where the manifest cannot tell.
+fn stranger(folder: &Path) -> Result<Option<PathBuf>, Error> {
+    let Ok((manifest, _)) = Manifest::read(folder) else { return Ok(None) };
+    let files = match files_below(folder) {
+        Err(Error::Manifest { path, .. }) => return Ok(Some(path)),
+        files => files?,
+    };
+    let known = |name: &str| name.starts_with(TEMPORARY) || manifest.files.contains_key(name);
+    Ok(files.into_iter().find(|(name, _)| !known(name)).map(|(_, path)| path))
+}
+
 /// Whether a manifest is a bundle's, be it changed or of another version.
-fn says_whose(text: &[u8]) -> bool {
+pub(crate) fn says_whose(text: &[u8]) -> bool {
     let has = |key: &[u8]| text.windows(key.len()).any(|part| part == key);
     has(b"\"self_sha256\"") && has(b"\"plansmith\"")
 }

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 use plansmith_checkpoint::{Audit, commit_of_folder};
 use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
-use plansmith_graph::Metadata;
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
 use plansmith_onnx::{Links, encode};
 use plansmith_runtime::{OpenOptions, RTEN_VERSION, RuntimeKind, find_ort};
@@ -152,15 +151,16 @@ fn add_export(inputs: &Inputs<'_>, stages: &mut Vec<ExportStage>, id: String, ta
     let file = if taken(&standard) { format!("model_{id}.onnx") } else { standard };
     let shared = stages.iter().any(|stage| stage.weights == weights);
     let mode = if shared { WeightsMode::Shared } else { WeightsMode::Auto };
-    let key = export_key(inputs, &lowered)?;
+    let key = export_key(inputs, &lowered, &target)?;
     let bytes = crate::space::weights(&lowered.table.files, &inputs.source.checkpoint);
     stages.push(ExportStage { id, target, lowered, file, weights, mode, bytes, key });
     Ok(stages.len() - 1)
 }
 
-/// The graph without metadata, and the source's weights: what determines the bytes, and nothing else.
-fn export_key(inputs: &Inputs<'_>, lowered: &Lowered) -> Result<Digest, Error> {
-    let model = lowered.graph.finish(&Metadata::default()).map_err(plansmith_lowering::Error::from)?;
+/// The graph and the source's weights: what determines the bytes, but for plansmith's own version, so that another one that makes the same
+/// takes over what is there, with the version that made it.
+fn export_key(inputs: &Inputs<'_>, lowered: &Lowered, target: &Target) -> Result<Digest, Error> {
+    let model = lowered.graph.finish(&lowered.metadata(inputs.source, target, "")).map_err(plansmith_lowering::Error::from)?;
     let mut hasher = Hasher::default();
     hasher.field(b"export");
     hasher.field(&encode(&model));

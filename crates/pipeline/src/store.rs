@@ -28,6 +28,8 @@ pub(crate) struct Store {
     folder: PathBuf,
     done: BTreeMap<String, Done>,
     last: Option<(PathBuf, Manifest)>,
+    /// Files of the folder whose bytes this run wrote or hashed.
+    known: BTreeMap<String, FileRecord>,
 }
 
 impl Store {
@@ -38,7 +40,7 @@ impl Store {
         // A record that cannot be read is one of an interrupted run: everything is then done anew.
         let done = plansmith_files::read(&record).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
         let last = Manifest::read(last).ok().map(|(manifest, _)| (last.to_owned(), manifest));
-        Self { folder: folder.to_owned(), done, last }
+        Self { folder: folder.to_owned(), done, last, known: BTreeMap::new() }
     }
 
     /// Makes the folder, and its record, which says whose it is.
@@ -49,28 +51,47 @@ impl Store {
 
     /// The files of a stage with this key, put into the folder if they are in the last bundle; `None` if it must run.
     pub(crate) fn reuse(&mut self, name: &str, key: Digest) -> Result<Option<StageFiles>, Error> {
-        if let Some(done) = self.done.get(name).filter(|done| done.key == key && self.is_there(&done.files)) {
-            return Ok(Some(done.files.clone()));
+        if let Some(files) = self.done.get(name).filter(|done| done.key == key).map(|done| done.files.clone())
+            && self.is_whole(&files)?
+        {
+            return Ok(Some(files));
         }
         let Some(files) = self.in_last(key) else { return Ok(None) };
         let Some((bundle, _)) = &self.last else { return Ok(None) };
+        let bundle = bundle.clone();
         for (path, record) in &files {
+            let one = BTreeMap::from([(path.clone(), *record)]);
+            if self.is_whole(&one)? {
+                continue;
+            }
             let (from, to) = (bundle.join(path), self.folder.join(path));
             if let Some(parent) = to.parent() {
                 create_dir_all(parent)?;
             }
-            if same_size(&to, record) {
-                continue;
-            }
             copy_file(&from, &to)?;
             // A bundle may have been damaged since: then the stage runs.
-            if sha256_file(&to)? != record.sha256 {
+            if !self.is_whole(&one)? {
                 plansmith_files::remove_file(&to)?;
                 return Ok(None);
             }
         }
         self.finish(name, key, files.clone())?;
         Ok(Some(files))
+    }
+
+    /// Whether files of the folder are those of the record, by their bytes: a run that was stopped may be long ago. Each is hashed once.
+    fn is_whole(&mut self, files: &StageFiles) -> Result<bool, Error> {
+        for (path, record) in files {
+            if self.known.get(path) == Some(record) {
+                continue;
+            }
+            let file = self.folder.join(path);
+            if !same_size(&file, record) || sha256_file(&file)? != record.sha256 {
+                return Ok(false);
+            }
+            self.known.insert(path.clone(), *record);
+        }
+        Ok(true)
     }
 
     /// The folder being filled.
@@ -138,6 +159,7 @@ impl Store {
 
     /// Remembers that a stage is done.
     pub(crate) fn finish(&mut self, name: &str, key: Digest, files: StageFiles) -> Result<(), Error> {
+        self.known.extend(files.clone());
         self.done.insert(name.to_owned(), Done { key, files });
         self.write()
     }

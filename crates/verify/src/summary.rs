@@ -61,13 +61,21 @@ impl Verdict {
         }
     }
 
-    fn proof(&self) -> &'static str {
-        let own = self.golden.as_ref().is_some_and(|golden| golden.producer.as_deref() == Some(crate::REFERENCE_PRODUCER));
-        if self.oracle == Oracle::Reference || own {
-            "this proves graph, conversion and runtime, not the reading of config.json (a golden made elsewhere does)"
-        } else {
-            "this proves graph, conversion and runtime, and the reading of config.json"
-        }
+    fn proof(&self) -> String {
+        let proved = "this proves graph, conversion and runtime";
+        let producer = self.golden.as_ref().map(|golden| golden.producer.as_deref());
+        let reading = match (self.oracle, producer) {
+            (Oracle::Golden | Oracle::Both, Some(None)) => ", not the reading of config.json (the golden does not say what computed it)",
+            // Whatever plansmith computes rests on its own reading.
+            (Oracle::Golden | Oracle::Both, Some(Some(producer))) if !producer.starts_with("plansmith") => {
+                ", and the reading of config.json"
+            }
+            _ => ", not the reading of config.json (a golden made elsewhere does)",
+        };
+        let all = self.candidates.len();
+        let part =
+            if self.executed < all { format!("; of {} of {all} artifacts, which were executed", self.executed) } else { String::new() };
+        format!("{proved}{reading}{part}")
     }
 }
 

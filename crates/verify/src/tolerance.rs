@@ -219,9 +219,9 @@ impl Tolerance {
         let (decided, flips) = metrics.decided(self.margin);
         let agreeing = decided - flips;
         if (agreeing as f64) < self.min_top1 * decided as f64 {
-            let (margin, least) = (short(self.margin), self.min_top1);
+            let (margin, least) = (short(self.margin), short(self.min_top1 * 100.0));
             failures.push(format!(
-                "top-1 agrees at {agreeing} of {decided} positions decided by over {margin:e} deviations; {least} is needed"
+                "top-1 agrees at {agreeing} of {decided} positions decided by over {margin:e} deviations; {least} % of them are needed"
             ));
         }
         failures

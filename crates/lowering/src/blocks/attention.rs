@@ -8,7 +8,7 @@ use super::group_query::{self, Group};
 use super::rope::{Rotation, rotate};
 use super::{norm, projections};
 use crate::context::{Context, Past, Present};
-use crate::{Error, Form};
+use crate::{Dialect, Error, Form};
 
 /// What a layer's attention reads besides the residual stream.
 pub(crate) struct LayerInputs {
@@ -51,18 +51,58 @@ pub(crate) fn apply(g: &mut Graph, cx: &Context<'_>, spec: &Attention, inputs: &
             return Ok(Attended { output: cx.linear(g, "o_proj", &spec.output, merged)?, present });
         }
         let present = Present { key: cx.grown(g, inputs.past.key, key)?, value: cx.grown(g, inputs.past.value, value)? };
-        let plain = spec.softcap.is_none() && spec.alibi.is_none() && spec.sinks.is_none();
-        let mixed = if cx.form == Form::Composite && plain {
-            let options = AttentionOptions { scale: Some(spec.scale as f32), ..AttentionOptions::default() };
-            g.attention(query, present.key, present.value, Some(inputs.mask), options)?
-        } else {
-            primitive(g, cx, spec, inputs, query, present)?
-        };
+        let mixed =
+            if fused(cx, spec) { composite(g, cx, spec, inputs, query, present)? } else { primitive(g, cx, spec, inputs, query, present)? };
         let mixed = g.transpose(mixed, &[0, 2, 1, 3])?;
         let merged = g.reshape(mixed, &[cx.dims.tokens.clone(), Dim::from(spec.heads * spec.head_dim)])?;
         let merged = norm::optional(g, cx, "merged_norm", spec.merged_norm.as_ref(), merged)?;
         Ok(Attended { output: cx.linear(g, "o_proj", &spec.output, merged)?, present })
     })
+}
+
+/// Whether the operator computes all that the layer asks for.
+fn fused(cx: &Context<'_>, spec: &Attention) -> bool {
+    cx.form == Form::Composite && spec.softcap.is_none() && spec.alibi.is_none() && spec.sinks.is_none()
+}
+
+/// Into how many rows a row of the batch is divided for the operator: one a key head, with the query heads that share it, or one for all.
+///
+/// TensorRT-RTX 1.7 repeats keys and values for every query head where it is not told that they are one row's (measured: three kernels
+/// a layer instead of one, and keys and values of the whole past written anew at each step). Its mask is then there once a key head, so
+/// that a graph for long sequences is left as it is.
+pub(crate) fn divided(cx: &Context<'_>, spec: &Attention) -> u64 {
+    let shared = spec.heads > spec.kv_heads && spec.kv_heads > 1;
+    let mask_bytes = (2 * spec.kv_heads).saturating_mul(cx.longest.saturating_mul(cx.longest));
+    if fused(cx, spec) && cx.dialect == Dialect::Tensorrt && shared && mask_bytes <= DIVIDED_MASK_LIMIT { spec.kv_heads } else { 1 }
+}
+
+/// What the masks of all key heads may take at the graph's longest sequence, in two bytes an element.
+const DIVIDED_MASK_LIMIT: u64 = 1 << 30;
+
+/// The operator of opset 23. Returns `[batch, heads, seq, head_dim]`.
+fn composite(
+    g: &mut Graph,
+    cx: &Context<'_>,
+    spec: &Attention,
+    inputs: &LayerInputs,
+    query: Value,
+    present: Present,
+) -> Result<Value, Error> {
+    let options = AttentionOptions { scale: Some(spec.scale as f32), ..AttentionOptions::default() };
+    let rows = divided(cx, spec);
+    if rows == 1 {
+        return Ok(g.attention(query, present.key, present.value, Some(inputs.mask), options)?);
+    }
+    let batch = &cx.dims.batch * rows;
+    let divide = |g: &mut Graph, x: Value, heads: u64| {
+        let dims = [batch.clone(), Dim::from(heads), g.dims(x)[2].clone(), Dim::from(spec.head_dim)];
+        g.reshape(x, &dims)
+    };
+    let query = divide(g, query, spec.heads / rows)?;
+    let (key, value) = (divide(g, present.key, 1)?, divide(g, present.value, 1)?);
+    let mixed = g.attention(query, key, value, Some(inputs.mask), options)?;
+    let dims = [cx.dims.batch.clone(), Dim::from(spec.heads), cx.dims.sequence.clone(), Dim::from(spec.head_dim)];
+    Ok(g.reshape(mixed, &dims)?)
 }
 
 /// Queries or keys, normed and rotated: `[tokens, heads × head_dim]` to `[batch, heads, seq, head_dim]`.

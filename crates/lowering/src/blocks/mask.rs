@@ -3,24 +3,26 @@
 use std::collections::BTreeMap;
 
 use plansmith_families::{Attention, DecoderSpec};
-use plansmith_graph::{Graph, Value};
+use plansmith_graph::{Dim, Graph, Value};
 use plansmith_tensor::DType;
 
+use super::attention::divided;
 use crate::Error;
 use crate::context::{Context, Growth};
 
-/// The masks that occur, by window: bool `[batch, 1, seq, total]`, true where a query attends.
-pub(crate) struct Masks(BTreeMap<Option<u64>, Value>);
+/// The masks that occur, by window and by how many rows attention makes of one: bool `[batch × rows, 1, seq, total]`, true where a query
+/// attends.
+pub(crate) struct Masks(BTreeMap<(Option<u64>, u64), Value>);
 
 impl Masks {
     /// The mask of a layer's attention.
-    pub(crate) fn of(&self, attention: &Attention) -> Value {
-        self.0[&attention.window]
+    pub(crate) fn of(&self, cx: &Context<'_>, attention: &Attention) -> Value {
+        self.0[&(attention.window, divided(cx, attention))]
     }
 
-    /// Every window that occurs, with its mask.
+    /// Every window that occurs, with its mask of undivided rows.
     pub(crate) fn all(&self) -> impl Iterator<Item = (Option<u64>, Value)> {
-        self.0.iter().map(|(&window, &mask)| (window, mask))
+        self.0.iter().filter(|((_, rows), _)| *rows == 1).map(|(&(window, _), &mask)| (window, mask))
     }
 }
 
@@ -45,7 +47,7 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
         let mut masks = BTreeMap::new();
         for layer in &spec.layers {
             let window = layer.attention.window;
-            if masks.contains_key(&window) {
+            if masks.contains_key(&(window, 1)) {
                 continue;
             }
             let reach = match window {
@@ -56,7 +58,17 @@ pub(crate) fn by_window(g: &mut Graph, cx: &Context<'_>, spec: &DecoderSpec) -> 
                     g.and(causal, near)?
                 }
             };
-            masks.insert(window, g.and(seen, reach)?);
+            masks.insert((window, 1), g.and(seen, reach)?);
+        }
+        for attention in spec.layers.iter().map(|layer| &layer.attention) {
+            let (window, rows) = (attention.window, divided(cx, attention));
+            if masks.contains_key(&(window, rows)) {
+                continue;
+            }
+            let [batch, sequence, total] = [&cx.dims.batch, &cx.dims.sequence, &cx.dims.total].map(Clone::clone);
+            let repeated = g.expand(masks[&(window, 1)], &[batch.clone(), Dim::from(rows), sequence.clone(), total.clone()])?;
+            let divided = g.reshape(repeated, &[&batch * rows, Dim::from(1u64), sequence, total])?;
+            masks.insert((window, rows), divided);
         }
         Ok(Masks(masks))
     })

@@ -51,6 +51,18 @@ impl Golden {
         let producer = header.metadata().as_ref().and_then(|metadata| metadata.get(PRODUCER).cloned());
         Ok(Self { sets, vocab, producer, path: Some(path.to_owned()) })
     }
+
+    /// Whether the file's header is that of a golden file: a safetensors file with the tensors of prompt sets, and no others. Reads no payload.
+    pub fn is_at(path: &Path) -> bool {
+        let header = || {
+            let source = Source { file: Arc::new(plansmith_files::open(path)?), path: path.into(), data_start: 0 };
+            source.header()
+        };
+        header().is_ok_and(|(source, header)| {
+            let tensors = header.tensors();
+            !tensors.is_empty() && tensors.keys().all(|tensor| source.split(tensor).is_ok())
+        })
+    }
 }
 
 /// The open file, past its header.

@@ -127,6 +127,8 @@ fn the_conclusion_says_what_is_proved() {
         "agree with the golden logits `golden.safetensors` (computed by tools/capture_golden.py): this proves graph, conversion and runtime, and \
          the reading of config.json"
     );
+    let unsigned = of(Evidence::Golden(GoldenFacts { producer: None, ..golden("") }), good());
+    assert!(unsigned.ends_with("not the reading of config.json (the golden does not say what computed it)"), "{unsigned}");
     for evidence in [Evidence::Reference(prompts()), Evidence::Golden(golden(crate::REFERENCE_PRODUCER))] {
         let conclusion = of(evidence, good());
         assert!(conclusion.contains("reference") && conclusion.contains("not the reading of config.json"), "{conclusion}");
