@@ -36,7 +36,13 @@ struct Report {
     peak_bytes: u64,
 }
 
+/// Tokens of a prefill that are more than any model takes and fewer than fill the memory.
+const MOST: usize = 1 << 24;
+
 pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
+    if args.prefill > MOST {
+        return Err(Failure::new(format!("--prefill {} is more than {MOST} tokens", args.prefill)).hint("give a smaller --prefill"));
+    }
     let (mut session, breakdown, runtime): (Box<dyn Session>, _, _) = if args.runtime.as_deref() == Some("reference") {
         let start = Instant::now();
         let source = Source::open(&args.path, &plansmith_families::Options::default())?;
@@ -50,7 +56,7 @@ pub(crate) fn run(args: &Bench, output: &Output) -> Result<Outcome, Failure> {
         let loaded = model.load(runtime, &args.tools)?;
         // A static cache says itself what does not fit.
         let is_static = loaded.session.signature().inputs.iter().any(|input| input.name == "cache_position");
-        let tokens = args.prefill + args.decode;
+        let tokens = args.prefill.saturating_add(args.decode);
         if let Some(positions) = lengths.positions.filter(|&positions| !is_static && positions < tokens) {
             return Err(Failure::new(format!("{tokens} tokens do not fit the {positions} that the graph was made for"))
                 .hint("give a smaller --prefill or --decode"));

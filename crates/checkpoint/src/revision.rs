@@ -2,28 +2,57 @@
 
 use std::path::{Path, PathBuf};
 
+use plansmith_files::Digest;
+use sha1::{Digest as _, Sha1};
+
 /// Where clients of a hub keep a record of each file that they put into a folder: commit, hash and time, a line each.
 const RECORDS: &str = ".cache/huggingface/download";
 
 /// The commit that a folder's files were fetched of: by the name of a snapshot in the hub's cache, or by the records of a folder that the hub's
-/// client or `plansmith fetch` filled. `None` where nothing says, or two files say different things.
+/// client or `plansmith fetch` filled. `None` where nothing says, two files say different things, or a file is not what was fetched. Weights
+/// are not hashed for this.
 pub fn commit_of_folder(folder: &Path) -> Option<String> {
-    let is_commit = |text: &str| text.len() == 40 && text.bytes().all(|byte| byte.is_ascii_hexdigit());
     let resolved = plansmith_files::canonicalize(folder).ok()?;
     let name = resolved.file_name()?.to_str()?;
-    if is_commit(name) && resolved.parent()?.file_name()? == "snapshots" {
-        return Some(name.to_owned());
+    if is_hex(name, 40) && resolved.parent()?.file_name()? == "snapshots" {
+        let is_kept = |path: &PathBuf| match plansmith_files::canonicalize(path) {
+            // A file of the snapshot links to a blob that its hash names.
+            Ok(blob) => is_weights(path) || blob.file_name().and_then(|name| name.to_str()).is_some_and(|hash| has_hash(&blob, hash)),
+            Err(_) => false,
+        };
+        let files = plansmith_files::list(&resolved).ok()?;
+        return files.iter().filter(|path| !plansmith_files::is_dir(path)).all(is_kept).then(|| name.to_owned());
     }
     let records = plansmith_files::list(&resolved.join(RECORDS)).ok()?;
-    // Those of files that are no longer there say nothing.
-    let of_file = |path: &PathBuf| path.file_stem().is_some_and(|stem| resolved.join(stem).exists());
     let records = records.iter().filter(|path| path.extension().is_some_and(|extension| extension == "metadata"));
-    let mut commits = records.filter(|path| of_file(path)).map(|path| {
-        let text = plansmith_files::read_to_string(path).ok()?;
-        text.lines().next().filter(|line| is_commit(line)).map(str::to_owned)
+    // Those of files that are no longer there say nothing.
+    let of_files = records.filter_map(|record| Some((record, resolved.join(record.file_stem()?)))).filter(|(_, file)| file.exists());
+    let mut commits = of_files.map(|(record, file)| {
+        let text = plansmith_files::read_to_string(record).ok()?;
+        let mut lines = text.lines();
+        let (commit, hash) = (lines.next().filter(|line| is_hex(line, 40))?, lines.next()?);
+        (is_weights(&file) || has_hash(&file, hash)).then(|| commit.to_owned())
     });
     let first = commits.next()??;
     commits.all(|commit| commit.as_ref() == Some(&first)).then_some(first)
+}
+
+fn is_hex(text: &str, length: usize) -> bool {
+    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
+
+fn is_weights(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "safetensors")
+}
+
+/// Whether a file hashes as the hub says: SHA-256 of large files, git's blob hash of small ones.
+fn has_hash(file: &Path, hash: &str) -> bool {
+    if let Ok(wanted) = hash.parse::<Digest>() {
+        return plansmith_files::sha256_file(file).is_ok_and(|found| found == wanted);
+    }
+    let Some(bytes) = Some(hash).filter(|hash| is_hex(hash, 40)).and_then(|_| plansmith_files::read(file).ok()) else { return false };
+    let found = Sha1::new_with_prefix(format!("blob {}\0", bytes.len())).chain_update(&bytes).finalize();
+    found.iter().map(|byte| format!("{byte:02x}")).collect::<String>().eq_ignore_ascii_case(hash)
 }
 
 #[cfg(test)]
@@ -31,6 +60,8 @@ mod tests {
     use super::*;
 
     const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
+    /// printf '{}' | git hash-object --stdin
+    const BRACES: &str = "9e26dfeeb6e641a33dae4961196235bdb965b21b";
 
     #[test]
     fn a_snapshot_is_named_by_its_commit_and_a_folder_has_records() {
@@ -38,17 +69,26 @@ mod tests {
         let snapshot = parent.path().join("snapshots").join(COMMIT);
         std::fs::create_dir_all(&snapshot).unwrap();
         assert_eq!(commit_of_folder(&snapshot).as_deref(), Some(COMMIT));
+        let blob = parent.path().join(BRACES);
+        std::fs::write(&blob, "{}").unwrap();
+        std::os::unix::fs::symlink(&blob, snapshot.join("config.json")).unwrap();
+        assert_eq!(commit_of_folder(&snapshot).as_deref(), Some(COMMIT));
+        std::fs::write(&blob, "{ }").unwrap();
+        assert_eq!(commit_of_folder(&snapshot), None, "the blob was edited");
         let folder = parent.path().join(COMMIT);
         let records = folder.join(RECORDS);
         std::fs::create_dir_all(&records).unwrap();
         assert_eq!(commit_of_folder(&folder), None, "a name of 40 digits is no snapshot elsewhere");
         let record = |name: &str, commit: &str| {
-            std::fs::write(records.join(format!("{name}.metadata")), format!("{commit}\nabc\n1732900000.5\n")).unwrap();
+            std::fs::write(records.join(format!("{name}.metadata")), format!("{commit}\n{BRACES}\n1732900000.5\n")).unwrap();
         };
         record("config.json", COMMIT);
         assert_eq!(commit_of_folder(&folder), None, "the file is gone");
         std::fs::write(folder.join("config.json"), "{}").unwrap();
         assert_eq!(commit_of_folder(&folder).as_deref(), Some(COMMIT));
+        std::fs::write(folder.join("config.json"), "{ }").unwrap();
+        assert_eq!(commit_of_folder(&folder), None, "the file was edited");
+        std::fs::write(folder.join("config.json"), "{}").unwrap();
         std::fs::write(folder.join("model.safetensors"), "").unwrap();
         record("model.safetensors", &"f".repeat(40));
         assert_eq!(commit_of_folder(&folder), None, "files of two commits are of none");

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
+use serde_json::{Map, Value};
+
 use crate::config::nearest;
 use crate::{DecoderSpec, Error};
 
@@ -14,6 +16,10 @@ impl<'a> FromIterator<(&'a str, &'a [u64])> for Tensors<'a> {
         Self(tensors.into_iter().collect())
     }
 }
+
+/// Keys of widths that lists are made by.
+const WIDTHS: [&str; 9] =
+    ["head_dim", "hidden_size", "num_attention_heads", "num_key_value_heads", "n_embd", "d_model", "n_head", "n_heads", "rotary_dim"];
 
 /// Names that transformers registers as buffers or trainers leave behind; none is read at inference.
 fn is_known_buffer(name: &str, shape: &[u64]) -> bool {
@@ -37,6 +43,21 @@ impl Tensors<'_> {
     /// Whether any name begins with `prefix`.
     pub(crate) fn any_below(&self, prefix: &str) -> bool {
         self.0.keys().any(|name| name.starts_with(prefix))
+    }
+
+    /// Refuses, before anything is made of it, a width that no tensor has: tables of rotations and slopes are as long as these keys say.
+    /// Small ones are left to the comparison of shapes, which says more.
+    pub(crate) fn bound(&self, config: &Map<String, Value>) -> Result<(), Error> {
+        let largest = self.0.values().flat_map(|shape| shape.iter()).max().copied().unwrap_or(0).clamp(1 << 16, 1 << 31);
+        for key in WIDTHS {
+            if let Some(value) = config.get(key).and_then(Value::as_u64).filter(|&value| value > largest) {
+                return Err(Error::Key {
+                    key: key.to_owned(),
+                    problem: format!("is {value}, more than any tensor's dimension; the largest is {largest}"),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Checks `spec` against these tensors.
@@ -77,6 +98,14 @@ impl Tensors<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_width_beyond_every_tensor_is_refused_before_tables_are_made() {
+        let tensors: Tensors<'_> = [("a", [4_u64, 200_000].as_slice())].into_iter().collect();
+        let bound = |value: u64| tensors.bound(serde_json::json!({ "head_dim": value }).as_object().unwrap());
+        assert!(bound(200_000).is_ok());
+        assert!(matches!(bound(2_147_483_648), Err(Error::Key { key, .. }) if key == "head_dim"));
+    }
 
     #[test]
     fn masks_of_old_checkpoints_are_known_and_biases_are_not() {

@@ -133,6 +133,7 @@ pub fn families() -> &'static [Family] {
 pub fn load(config: &Value, tensors: &Tensors<'_>, options: &Options) -> Result<Loaded, Error> {
     let map = config.as_object().ok_or_else(|| Error::NotAConfig("is not a JSON object".into()))?;
     let family = find(map)?;
+    tensors.bound(map)?;
     let config = Config::new(map);
     let mut spec = (family.read)(&config, tensors, options)?;
     config.finish(family.model_type, family.irrelevant, &options.allow_unknown_config)?;

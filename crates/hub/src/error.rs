@@ -97,6 +97,12 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
+    /// A file that would be taken for the checkpoint's.
+    #[error("`{}` is there already and is no file of the checkpoint, but would be taken for one", path.display())]
+    Leftover {
+        /// The file.
+        path: PathBuf,
+    },
     /// Another process fetches into the same place.
     #[error("another process fetches into `{}`", path.display())]
     Locked {
@@ -150,6 +156,7 @@ impl Error {
             }
             Self::Repository { .. } => "plansmith reads config.json and *.safetensors; other formats have to be converted first".to_owned(),
             Self::InTheWay { .. } => "move it away, or replace it with --force".to_owned(),
+            Self::Leftover { .. } => "move it away, name another folder, or remove it with --force".to_owned(),
             Self::Locked { .. } => "wait for it to end".to_owned(),
             Self::Space { .. } => "make room, or choose another folder with -o or HF_HOME".to_owned(),
             Self::File(_) => return None,

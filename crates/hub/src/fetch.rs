@@ -79,8 +79,11 @@ impl Hub {
         let job = Job { hub: self, client, address, place, options, commit: &listing.commit };
         let mut files = job.all(&listing.companions(), report)?;
         let index = listing.index().map(|file| plansmith_files::read(&place.bytes(file))).transpose()?;
-        files.extend(job.all(&listing.weights(address, index.as_deref())?, report)?);
+        let weights = listing.weights(address, index.as_deref())?;
+        job.clear(&[listing.companions(), weights.clone()].concat())?;
+        files.extend(job.all(&weights, report)?);
         files.sort_by(|a, b| a.name.cmp(&b.name));
+        place.name(&address.repository)?;
         if let Revision::Moving(name) = &address.revision {
             place.remember(name, &listing.commit)?;
         }
@@ -121,6 +124,22 @@ struct Job<'a> {
 }
 
 impl Job<'_> {
+    /// Refuses files of a plain folder that readers would take for the checkpoint's and that are not among `wanted`; `force` removes them.
+    fn clear(&self, wanted: &[&RemoteFile]) -> Result<(), Error> {
+        let Place::Folder(folder) = self.place else { return Ok(()) };
+        for path in plansmith_files::list(folder)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            if !Listing::wants(&name) || wanted.iter().any(|file| file.name == name) {
+                continue;
+            }
+            if !self.options.force {
+                return Err(Error::Leftover { path });
+            }
+            plansmith_files::remove_file(&path)?;
+        }
+        Ok(())
+    }
+
     /// Fetches `files`, several at a time.
     fn all(&self, files: &[&RemoteFile], report: &(dyn Fn(Progress<'_>) + Sync)) -> Result<Vec<FetchedFile>, Error> {
         let (mut there, mut missing) = (Vec::new(), Vec::new());

@@ -16,7 +16,8 @@ pub fn is_offline() -> bool {
 }
 
 /// The checkpoint `address` as an earlier fetch, ours or the hub's own client's, left it in `place`: nothing is written and nobody is asked. Every
-/// file is hashed and compared with the hash that it was fetched with. A branch or tag is the commit that it was then.
+/// file is hashed and compared with the hash that it was fetched with. In the cache a branch or tag is the commit that it was then; a plain
+/// folder is known by the commit alone.
 ///
 /// # Errors
 /// [`Error::Offline`] says what is missing or damaged, and the command that gets it; a branch where a commit is wanted.
@@ -29,6 +30,12 @@ pub fn find(address: &Address, place: &Place, options: &Options) -> Result<Fetch
         return Err(Error::Moving { address: address.to_string(), commit });
     }
     let refuse = |problems: Vec<String>| Error::Offline { address: address.to_string(), place: place.clone(), problems };
+    if let (Place::Folder(_), Revision::Moving(name)) = (place, &address.revision) {
+        return Err(refuse(vec![format!("a plain folder does not say what `{name}` was: name the commit")]));
+    }
+    if let Some(other) = place.named().filter(|named| *named != address.repository) {
+        return Err(refuse(vec![format!("what is there was fetched from `{other}`")]));
+    }
     let Some(commit) = commit else { return Err(refuse(vec!["nothing of it was fetched".to_owned()])) };
     let folder = place.checkpoint(&commit);
     if !plansmith_files::is_dir(&folder) {
@@ -61,7 +68,7 @@ pub fn find(address: &Address, place: &Place, options: &Options) -> Result<Fetch
 fn last_commit(place: &Place, name: &str) -> Option<String> {
     let text = match place {
         Place::Cache(folder) => plansmith_files::read_to_string(&folder.join("refs").join(name)),
-        Place::Folder(_) => plansmith_files::read_to_string(&place.record("config.json")),
+        Place::Folder(_) => return None,
     };
     text.ok()?.lines().next().map(str::trim).filter(|commit| is_hex(commit, 40)).map(str::to_owned)
 }

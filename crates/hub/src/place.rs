@@ -9,6 +9,9 @@ use crate::{Address, Error, home};
 /// Below a folder that was fetched into: what the hub's own client keeps there.
 const RECORDS: &str = ".cache/huggingface/download";
 
+/// Below such a folder: the repository that it was fetched from. The hub's own client has no place for that.
+const REPOSITORY: &str = ".cache/huggingface/plansmith-repository";
+
 /// Where files go.
 #[derive(Debug, Clone)]
 pub enum Place {
@@ -74,6 +77,18 @@ impl Place {
         let path = folder.join("refs").join(name);
         plansmith_files::create_dir_all(path.parent().unwrap_or(folder))?;
         Ok(plansmith_files::write_atomic(&path, commit.as_bytes())?)
+    }
+
+    /// Says beside a plain folder of which repository it is; a folder of the cache has its name from it.
+    pub(crate) fn name(&self, repository: &str) -> Result<(), Error> {
+        let Self::Folder(folder) = self else { return Ok(()) };
+        Ok(plansmith_files::write_atomic(&folder.join(REPOSITORY), format!("{repository}\n").as_bytes())?)
+    }
+
+    /// The repository that a plain folder was fetched from, where something says so.
+    pub(crate) fn named(&self) -> Option<String> {
+        let Self::Folder(folder) = self else { return None };
+        Some(plansmith_files::read_to_string(&folder.join(REPOSITORY)).ok()?.trim().to_owned())
     }
 
     /// Gives complete bytes their name and says of which commit they are.

@@ -20,11 +20,14 @@ pub enum Kv {
 /// A cache that takes more for one row has to be asked for.
 const ROW_LIMIT: u64 = 1 << 30;
 
+/// Positions beyond which no config goes; the elements of a cache of so many are still a number of 63 bits.
+const MOST_SLOTS: u64 = 1 << 32;
+
 impl Kv {
     /// Slots of a static cache in `compute`; `None` for a growing one.
     ///
     /// # Errors
-    /// [`Error::Slots`]: the length is 0, or beyond a table of positions. [`Error::LargeCache`]: no length was given, and all positions of
+    /// [`Error::Slots`]: the length is 0, over 2³², or beyond a table of positions. [`Error::LargeCache`]: no length was given, and all positions of
     /// the model would take over 1 GiB a row.
     pub fn slots(self, source: &Source, compute: Float) -> Result<Option<u64>, Error> {
         if self == Self::Concat {
@@ -35,6 +38,9 @@ impl Kv {
         let refuse = |reason: String| Err(Error::Slots { slots, reason });
         if slots == 0 {
             return refuse("it has no slot".to_owned());
+        }
+        if slots > MOST_SLOTS {
+            return refuse(format!("{MOST_SLOTS} slots are the most"));
         }
         if let Some(Positions::Learned { .. }) = &spec.embedding.positions
             && slots > spec.max_positions

@@ -42,6 +42,9 @@ pub enum FolderProblem {
     /// A plain file has the name.
     #[error("it is not a folder")]
     NotAFolder,
+    /// A link to nothing has the name.
+    #[error("it is a link that leads nowhere")]
+    Dangling,
     /// Files that no import writes.
     #[error("it holds `{0}`, which no import writes")]
     Foreign(String),
@@ -135,7 +138,7 @@ impl Error {
             Self::Files(_) => None,
             Self::DType(_) => Some("import as F32 or BF16; `plansmith export` converts further".to_owned()),
             Self::Folder { problem, .. } => Some(match problem {
-                FolderProblem::NotAFolder => "choose another name for the folder".to_owned(),
+                FolderProblem::NotAFolder | FolderProblem::Dangling => "choose another name for the folder".to_owned(),
                 FolderProblem::Source => "choose a folder that does not hold the GGUF: the old content would be deleted".to_owned(),
                 FolderProblem::Foreign(_) | FolderProblem::NotImported => {
                     "choose another folder, or add `--force` to delete what it holds".to_owned()

@@ -147,6 +147,7 @@ fn replaceable(file: &Path, out_dir: &Path, force: bool) -> Result<PathBuf, Erro
     let refused = |problem| Err(Error::Folder { path: out_dir.to_owned(), problem });
     let target = match plansmith_files::canonicalize(out_dir) {
         Ok(target) => target,
+        Err(error) if error.is_not_found() && out_dir.is_symlink() => return refused(FolderProblem::Dangling),
         Err(error) if error.is_not_found() => return Ok(out_dir.to_owned()),
         Err(error) => return Err(error.into()),
     };

@@ -329,3 +329,26 @@ fn only_http_addresses_are_endpoints() {
         assert!(matches!(Hub::new(endpoint, None), Err(Error::Endpoint { .. })), "{endpoint}");
     }
 }
+
+#[test]
+fn leftovers_of_another_model_are_in_the_way_unless_forced() {
+    let mut bench = Bench::new();
+    std::fs::create_dir_all(bench.out()).unwrap();
+    let stale = bench.out().join("tokenizer.json");
+    std::fs::write(&stale, "{}").unwrap();
+    assert!(matches!(bench.fetch(), Err(Error::Leftover { path }) if path == stale));
+    bench.options.force = true;
+    bench.is_right();
+    assert!(!stale.exists());
+}
+
+#[test]
+fn offline_a_plain_folder_is_of_the_repository_it_was_fetched_from() {
+    let mut bench = Bench::new();
+    bench.fetch().unwrap();
+    let find = |bench: &Bench, address: &str| find_offline(&address.parse().unwrap(), &Place::Folder(bench.out()), &bench.options);
+    assert!(find(&bench, &format!("org/tiny@{COMMIT}")).is_ok());
+    assert!(matches!(find(&bench, &format!("someone/else@{COMMIT}")), Err(Error::Offline { .. })));
+    bench.options.allow_moving = true;
+    assert!(matches!(find(&bench, "org/tiny@main"), Err(Error::Offline { .. })));
+}

@@ -14,6 +14,9 @@ struct Line {
     text: Option<String>,
 }
 
+/// Bytes of a file of prompts.
+const MOST_BYTES: u64 = 1 << 28;
+
 impl Prompts {
     /// Reads a JSONL file: one prompt a line, `{"ids": [1, 2, 3]}` or `{"text": "…"}`; empty lines are skipped. The set of line `n` is
     /// called `line-n`. `tokenize` turns a text into ids (special tokens as the caller's tokenizer adds them) or says why it cannot.
@@ -27,6 +30,11 @@ impl Prompts {
         max_positions: usize,
         tokenize: impl Fn(&str) -> Result<Vec<i64>, String>,
     ) -> Result<Self, Error> {
+        let metadata = plansmith_files::metadata(path)?;
+        if !metadata.is_file() || metadata.len() > MOST_BYTES {
+            let problem = format!("no regular file of at most {MOST_BYTES} bytes: name a file of JSON lines");
+            return Err(Error::PromptLine { path: path.to_owned(), line: 1, problem });
+        }
         let text = plansmith_files::read_to_string(path)?;
         let mut sets = Vec::new();
         for (line, content) in (1..).zip(text.lines()).filter(|(_, content)| !content.trim().is_empty()) {
