@@ -225,6 +225,13 @@ fn pins_and_mistakes_are_refused_by_name() {
     refused("source.chekpoint=x", "chekpoint");
     let run = plansmith(&["build", text(&pipeline), "--stage", "exprot"]).exits(2);
     assert!(run.stderr.contains("stages are export:fp32, export:fp16, verify, bundle"), "{}", run.stderr);
+    // A folder that was fetched, and then edited.
+    let records = project.folder.path().join("model/.cache/huggingface/download");
+    std::fs::create_dir_all(&records).unwrap();
+    let commit = "a".repeat(40);
+    std::fs::write(records.join("config.json.metadata"), format!("{commit}\n9e26dfeeb6e641a33dae4961196235bdb965b21b\n1732900000.5\n"))
+        .unwrap();
+    refused(&format!("source.revision={commit}"), "is not what was fetched");
     project.write("outptu: x\n");
     let run = plansmith(&["build", text(&pipeline)]).exits(2);
     assert!(

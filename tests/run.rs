@@ -34,7 +34,30 @@ fn bench_takes_what_the_model_has_positions_for() {
     let model = case("llama3_rope");
     let refused = plansmith(&["bench", text(&model), "--prefill", "100000"]).exits(2);
     assert!(refused.stderr.contains("100032 tokens do not fit the 4096 that the graph was made for"), "{}", refused.stderr);
+    let refused = plansmith(&["bench", text(&model), "--prefill", "18446744073709551615"]).exits(2);
+    assert!(refused.stderr.contains("--prefill 18446744073709551615 is more than"), "{}", refused.stderr);
     for flag in ["--prefill", "--decode", "--repeat"] {
         assert!(plansmith(&["bench", text(&model), flag, "0"]).exits(2).stderr.contains("needs a number from 1 on"));
+    }
+}
+
+#[test]
+fn numbers_and_files_without_end_are_refused_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("model");
+    copy_files(&case("llama3_rope"), &model);
+    let out = folder.path().join("out");
+    let run = plansmith(&["golden", text(&model), "-o", text(&out), "--prompts", "/dev/zero"]).exits(2);
+    assert!(run.stderr.contains("no regular file"), "{}", run.stderr);
+    let endless = ["export", text(&model), "-o", text(&out), "--kv", "static", "--max-length", "18446744073709551615"];
+    let run = plansmith(&endless).exits(2);
+    assert!(run.stderr.contains("slots are the most"), "{}", run.stderr);
+    let config = std::fs::read_to_string(model.join("config.json")).unwrap();
+    for key in ["head_dim", "num_attention_heads", "num_key_value_heads", "hidden_size"] {
+        let mut changed: serde_json::Value = serde_json::from_str(&config).unwrap();
+        changed[key] = 2_147_483_648_u64.into();
+        std::fs::write(model.join("config.json"), changed.to_string()).unwrap();
+        let run = plansmith(&["inspect", text(&model)]).exits(2);
+        assert!(run.stderr.contains(key) && run.stderr.contains("more than any tensor's dimension"), "{}", run.stderr);
     }
 }

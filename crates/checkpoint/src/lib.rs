@@ -34,7 +34,7 @@ pub use index::{Index, IndexError};
 pub use json::{JsonError, parse_json};
 pub use layout::{ConvertedTensor, Layout, Planned, layout};
 pub use mmap::Mapped;
-pub use revision::commit_of_folder;
+pub use revision::{commit_of_folder, edited_since_fetched};
 pub use scan::{Scan, scan};
 pub use stream::{Written, write_safetensors};
 pub use weight_file::{FileSummary, WeightFile, inspect_file};

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use plansmith_checkpoint::{Audit, commit_of_folder};
+use plansmith_checkpoint::{Audit, commit_of_folder, edited_since_fetched};
 use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -292,6 +292,10 @@ pub(crate) fn check_pins(path: &Path, pipeline: &PipelineFile, source: &Source, 
         }
     }
     let Some(revision) = &pipeline.source.revision else { return Ok(()) };
+    if let Some(edited) = edited_since_fetched(folder) {
+        let problem = format!("is not what was fetched, and {} pins revision {}", path.display(), revision.0);
+        return Err(Error::Pin { path: edited, problem });
+    }
     if let Some(found) = commit_of_folder(folder).filter(|found| *found != revision.0) {
         return Err(Error::Pin {
             path: folder.to_owned(),
