@@ -129,7 +129,7 @@ impl Job<'_> {
         let Place::Folder(folder) = self.place else { return Ok(()) };
         for path in plansmith_files::list(folder)? {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if !Listing::wants(&name) || wanted.iter().any(|file| file.name == name) {
+            if !Listing::is_read(&name) || wanted.iter().any(|file| file.name == name) {
                 continue;
             }
             if !self.options.force {

@@ -98,6 +98,12 @@ impl Listing {
         COMPANIONS.contains(&name) || name.ends_with(".safetensors")
     }
 
+    /// Whether whoever reads a folder takes a file of this name for the checkpoint's. Weights under other names count only where an index has them,
+    /// which is fetched: what an export wrote beside the checkpoint is in nobody's way.
+    pub(crate) fn is_read(name: &str) -> bool {
+        COMPANIONS.contains(&name) || name == WEIGHTS
+    }
+
     /// What a checkpoint cannot do without and is not here; the error says what is wrong with the index.
     pub(crate) fn lacks(&self, index: Option<&[u8]>) -> Result<Vec<String>, String> {
         let mut needed = match index {
