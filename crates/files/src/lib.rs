@@ -8,6 +8,7 @@ mod cache;
 mod copy;
 mod digest;
 mod error;
+mod remote;
 
 pub use access::{
     append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
@@ -21,3 +22,4 @@ pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};
 pub use error::Error;
+pub use remote::{ParseRemoteHashError, RemoteHash, RemoteHasher, is_hex};
