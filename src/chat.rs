@@ -125,11 +125,7 @@ fn read(path: &Path) -> Result<Option<String>, Failure> {
     if !plansmith_files::is_file(path) {
         return Ok(None);
     }
-    let bytes = plansmith_files::metadata(path)?.len();
-    if bytes > FILE {
-        return Err(Failure::new(format!("{} has {bytes} bytes; at most {FILE} are read", path.display())));
-    }
-    Ok(Some(plansmith_files::read_to_string(path)?))
+    Ok(Some(plansmith_files::text(plansmith_files::read_limited(path, FILE)?, path)?))
 }
 
 /// Whether this process is there to render.

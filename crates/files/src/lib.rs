@@ -11,8 +11,8 @@ mod error;
 mod remote;
 
 pub use access::{
-    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
-    remove_dir_all, remove_file, rename, symlink,
+    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, open_regular, read, read_at,
+    read_limited, read_stream, read_to_string, remove_dir_all, remove_file, rename, symlink, text,
 };
 pub use atomic::{
     AtomicFile, FolderLock, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic, write_atomic_from_outside,

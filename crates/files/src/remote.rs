@@ -37,7 +37,7 @@ impl RemoteHash {
     /// Those of the system.
     pub fn is_of(&self, path: &Path) -> Result<(bool, Digest), Error> {
         let mut hasher = RemoteHasher::new(self, crate::metadata(path)?.len());
-        for_each_piece(&mut crate::open(path)?, path, |piece| hasher.update(piece))?;
+        for_each_piece(&mut crate::open_regular(path)?, path, |piece| hasher.update(piece))?;
         let (found, sha256) = hasher.finish();
         Ok((found == *self, sha256))
     }
