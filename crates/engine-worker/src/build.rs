@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use plansmith_engine::protocol::{BuildOrder, BuiltPlan, Failure};
 use plansmith_engine::{Architecture, BuilderSettings, Compatible, Severity, TensorRecord, TensorShapes, Weights};
-use plansmith_files::Digest;
 #[cfg(not(feature = "enterprise"))]
 use trtx_sys::ComputeCapability;
 use trtx_sys::nvinfer1::{IBuilder, IBuilderConfig, INetworkDefinition, NetworkDefinitionCreationFlag};
@@ -33,6 +32,8 @@ pub(crate) fn build(
     model: &OwnedFd,
     plan_folder: &OwnedFd,
 ) -> Result<BuiltPlan, Failure> {
+    #[cfg(not(feature = "enterprise"))]
+    crate::turns::take();
     enter(model)?;
     let name = c_string(&order.onnx)?;
     let monitor = Monitor::new(client.clone())?;
@@ -83,6 +84,7 @@ pub(crate) fn build(
         return Err(failed("TensorRT cannot build this plan", logger.take(Severity::Warning)));
     };
     warnings.extend(checked(logger.take(Severity::Warning))?);
+    warnings.extend(disorder());
     let (data, size) = (memory.data().cast::<u8>(), memory.size());
     if data.is_null() || size == 0 {
         return Err(failed("TensorRT built an empty plan", warnings));
@@ -93,12 +95,14 @@ pub(crate) fn build(
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
     partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;
+    #[cfg(not(feature = "enterprise"))]
+    crate::turns::give_back();
     let written = monitor.phase("write", || partial::write(Path::new(""), plan));
-    let written = written.map_err(|error| because("the plan cannot be written", &error))?;
+    let (written, sha256) = written.map_err(|error| because("the plan cannot be written", &error))?;
     let built = BuiltPlan {
         partial: written.path.display().to_string(),
         bytes: size as u64,
-        sha256: Digest::of(plan),
+        sha256,
         builder: settings,
         inputs,
         outputs,
@@ -113,6 +117,19 @@ pub(crate) fn build(
     // The lock on the file stays until this process ends.
     std::mem::forget(written);
     Ok(built)
+}
+
+/// What to say where threads of TensorRT ran beside this one.
+#[cfg(not(feature = "enterprise"))]
+fn disorder() -> Option<String> {
+    let times = crate::turns::out_of_turn();
+    (times > 0).then(|| format!("threads of TensorRT ran beside the builder {times} times: another build may give other bytes"))
+}
+
+/// On a GPU kernels are chosen by their time; no order of threads makes that the same twice.
+#[cfg(feature = "enterprise")]
+fn disorder() -> Option<String> {
+    None
 }
 
 fn milliseconds(time: Duration) -> u64 {

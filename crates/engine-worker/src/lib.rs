@@ -24,6 +24,8 @@ mod progress;
 mod refill;
 mod refit;
 mod serve;
+#[cfg(not(feature = "enterprise"))]
+mod turns;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
