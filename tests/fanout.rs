@@ -230,6 +230,19 @@ fn parts_are_hashed_and_have_to_be_of_this_pipeline() {
     std::fs::write(&graph, changed).unwrap();
     let run = merge(&["a", "b"]).exits(2);
     assert!(run.stderr.contains("model_fp16.onnx") && run.stderr.contains("its record says"), "{}", run.stderr);
+    // What has no end is not hashed to it.
+    let refused = |said: &str| {
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_plansmith"), "merge", text(&pipeline), text(&part("a")), text(&part("b"))]);
+        let run = common::run(&mut command).exits(2);
+        assert!(run.stderr.contains("model_fp16.onnx") && run.stderr.contains(said), "{}", run.stderr);
+    };
+    std::fs::File::create(&graph).unwrap().set_len(1 << 42).unwrap();
+    refused("has 4398046511104 bytes; its record says");
+    std::fs::remove_file(&graph).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", &graph).unwrap();
+    refused("");
+    std::fs::remove_file(&graph).unwrap();
     std::fs::write(&graph, original).unwrap();
     assert!(merge(&["a", "nowhere"]).exits(2).stderr.contains("nowhere"));
     // A record that leads out of its part.

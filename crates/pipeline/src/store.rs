@@ -125,8 +125,14 @@ impl Store {
                     return Err(wrong(format!("names `{file}`, which is outside of the part")));
                 }
                 let (from, to) = (part.join(file), self.folder.join(file));
+                let mut source = plansmith_files::open_regular(&from)?;
+                let bytes = plansmith_files::metadata(&from)?.len();
+                if bytes != record.bytes {
+                    let problem = format!("has {bytes} bytes; its record says {}", record.bytes);
+                    return Err(Error::Bundle { path: from, problem });
+                }
                 let mut hasher = Hasher::default();
-                for_each_piece(&mut plansmith_files::open(&from)?, &from, |piece| {
+                for_each_piece(&mut source, &from, |piece| {
                     hasher.update(piece);
                     progress(piece.len() as u64);
                 })?;
