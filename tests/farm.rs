@@ -67,10 +67,10 @@ fn a_profile_beyond_the_source_s_length_is_refused_first() {
         run(command.env("PLANSMITH_WORKER_RTX", "/nowhere").env("PLANSMITH_TENSORRT_RTX_DIR", "/nowhere")).exits(2).stderr
     };
     let said = pinned("source.max_length=64");
-    assert!(said.contains("engines.profiles") && said.contains("`decode` reaches to 65 tokens; the longest sequence is 64"), "{said}");
+    assert!(said.contains("engines.profiles") && said.contains("past 64 before sequence 1 is 65 tokens; the longest is 64"), "{said}");
     assert_eq!(names(folder.path()), ["model", "pipeline.yaml"]);
     let said = pinned("source.max_length=65");
-    assert!(!said.contains("reaches to"), "{said}");
+    assert!(!said.contains("the longest is"), "{said}");
 }
 
 /// Two graphs for two architectures: four plans.

@@ -95,7 +95,7 @@ impl PlanHeader {
     /// # Errors
     /// [`Error::Plan`] as [`PlanHeader::parse`]; [`Error::File`].
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let file = plansmith_files::open(path)?;
+        let file = plansmith_files::open_regular(path)?;
         let total = plansmith_files::metadata(path)?.len();
         let mut bytes = vec![0; Self::BYTES.min(usize::try_from(total).unwrap_or(Self::BYTES))];
         plansmith_files::read_at(&file, path, &mut bytes, 0)?;

@@ -34,7 +34,10 @@ impl ModelLengths {
 
     /// Refuses a profile that reaches for sizes which no step may have. That the largest `sequence` and the largest `past` do not fit
     /// together is no fault: each is of use with less of the other.
-    pub(crate) fn check(&self, profile: &Profile) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Shapes`], with the sum in tokens and the limit.
+    pub fn check(&self, profile: &Profile) -> Result<(), Error> {
         let Some((limit, origin)) = self.limit() else { return Ok(()) };
         let (sequence, past) = (profile.sequence(), profile.past());
         let shortest = past.max() + sequence.min();

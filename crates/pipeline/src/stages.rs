@@ -230,18 +230,14 @@ fn lengths(source: &Source) -> ModelLengths {
     }
 }
 
-/// Refuses, before anything is exported, a profile of steps that are longer than any may be. The engine refuses the same in its own words once
-/// the graph is there.
+/// Refuses a profile for its length before anything is exported; the engine does so once the graph is there.
 fn check_length(path: &Path, profile: &Profile, lengths: &ModelLengths) -> Result<(), Error> {
-    let Some((limit, origin)) = lengths.limit() else { return Ok(()) };
-    let (sequence, past) = (profile.sequence(), profile.past());
-    let needed = sequence.max().saturating_add(past.min()).max(past.max().saturating_add(sequence.min()));
-    if needed <= limit {
-        return Ok(());
-    }
-    let problem = format!("`{}` reaches to {needed} tokens; the longest sequence is {limit} ({origin})", profile.name());
-    let hint = Some("make `sequence` or `past` of the profile shorter, or `source.max_length` longer".to_owned());
-    Err(Error::Invalid { path: path.to_owned(), key: "engines.profiles".into(), problem, hint })
+    lengths.check(profile).map_err(|error| Error::Invalid {
+        path: path.to_owned(),
+        key: "engines.profiles".into(),
+        problem: error.to_string(),
+        hint: Some("make `sequence` or `past` of the profile shorter, or `source.max_length` longer".to_owned()),
+    })
 }
 
 /// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.
