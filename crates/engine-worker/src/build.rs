@@ -59,7 +59,12 @@ pub(crate) fn build(
     let mut warnings = monitor.phase("parse", || parse(&mut parser, logger, &name))?;
     let parse_ms = milliseconds(start.elapsed());
     let refit = match observer {
-        Some(observer) => observer.finish(&mut parser, &mut network, &order.external)?,
+        Some(observer) => {
+            let refit = observer.finish(&mut parser, &mut network, &order.external)?;
+            // It asks of each small weight whether the plan can have it; a no is no warning.
+            warnings.extend(logger.take(Severity::Warning).into_iter().filter(|line| !line.contains("unmarkWeightsRefittable")));
+            refit
+        }
         None => Vec::new(),
     };
     let (inputs, outputs) = (network::inputs(&network)?, network::outputs(&network)?);

@@ -97,6 +97,7 @@ fn a_stripped_plan_keeps_the_names_of_weights_and_its_manifest_those_of_layers()
 fn a_stripped_plan_holds_none_of_what_its_map_names() {
     let folder = tempfile::tempdir().unwrap();
     let (onnx, plan, manifest) = stripped(folder.path());
+    assert!(manifest.warnings.is_empty(), "{:?}", manifest.warnings);
     let embedded = build(&onnx, &folder.path().join("whole.plan"), Weights::Embedded).unwrap().manifest;
     // Other values in the ranges of the map: the same plan, which has nothing of them; and another plan with the weights in it.
     let data = onnx.with_file_name("decoder.data");

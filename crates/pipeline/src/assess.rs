@@ -289,6 +289,10 @@ fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Erro
     let Some(record) = manifest.files.get(name) else {
         return Err(Error::Bundle { path, problem: "is not in the manifest".into() });
     };
+    let bytes = plansmith_files::metadata(&path)?.len();
+    if bytes != record.bytes {
+        return Err(Error::Bundle { path, problem: format!("has {bytes} bytes; the manifest says {}", record.bytes) });
+    }
     let found = sha256_file(&path)?;
     if found == record.sha256 {
         return Ok(found);

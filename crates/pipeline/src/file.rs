@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
 use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span, Weights};
-use plansmith_files::Digest;
+use plansmith_files::{Digest, is_hex};
 use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target, WeightNames};
 use plansmith_runtime::RuntimeKind;
 use serde::Deserialize;
@@ -320,7 +320,7 @@ pub struct Revision(pub String);
 impl<'de> Deserialize<'de> for Revision {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Text(text) = Text::deserialize(deserializer)?;
-        if text.len() != 40 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_hex(&text, 40) {
             return Err(D::Error::custom(format!("`{text}` is no revision: 40 hex digits are needed")));
         }
         Ok(Self(text))

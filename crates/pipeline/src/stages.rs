@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::{Audit, commit_of_folder, edited_since_fetched};
-use plansmith_engine::{Lookup, ModelLengths, PlanParts, ProfilesAs, Weights, Worker, WorkerPaths, spread};
+use plansmith_engine::{Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, Weights, Worker, WorkerPaths, spread};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
 use plansmith_onnx::{Links, encode};
@@ -180,13 +180,14 @@ fn plan_stages(
     let missing =
         || Error::Invalid { path: inputs.path.to_owned(), key: "engines.from".into(), problem: "names no export".into(), hint: None };
     let named = exports.iter().position(|export| export.id == engine.from).ok_or_else(missing)?;
+    let lengths = lengths(inputs.source);
+    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
+    profiles.iter().try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
     let from = tensorrt_variant(inputs, exports, named)?;
     let paths = WorkerPaths::find(engine.flavor, inputs.lookup)?;
     let library = Worker::spawn(&paths)?.greeting().library.clone();
     let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
-    let lengths = lengths(inputs.source);
-    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
     let plans = spread(&engine.architectures, engine.architectures_as, &profiles, engine.profiles_as)?;
     let stage = |parts: PlanParts| {
         let mut hasher = Hasher::default();
@@ -227,6 +228,20 @@ fn lengths(source: &Source) -> ModelLengths {
         max_positions: Some(source.loaded.spec.max_positions),
         switch_length: source.loaded.spec.switch_length(),
     }
+}
+
+/// Refuses, before anything is exported, a profile of steps that are longer than any may be. The engine refuses the same in its own words once
+/// the graph is there.
+fn check_length(path: &Path, profile: &Profile, lengths: &ModelLengths) -> Result<(), Error> {
+    let Some((limit, origin)) = lengths.limit() else { return Ok(()) };
+    let (sequence, past) = (profile.sequence(), profile.past());
+    let needed = sequence.max().saturating_add(past.min()).max(past.max().saturating_add(sequence.min()));
+    if needed <= limit {
+        return Ok(());
+    }
+    let problem = format!("`{}` reaches to {needed} tokens; the longest sequence is {limit} ({origin})", profile.name());
+    let hint = Some("make `sequence` or `past` of the profile shorter, or `source.max_length` longer".to_owned());
+    Err(Error::Invalid { path: path.to_owned(), key: "engines.profiles".into(), problem, hint })
 }
 
 /// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.
