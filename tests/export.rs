@@ -201,3 +201,37 @@ fn key_heads_are_rows_of_the_batch_for_tensorrt_as_long_as_their_masks_stay_smal
     assert_eq!(query_of_attention(&["--dialect", "tensorrt", "--max-length", "16384"]), divided);
     assert_eq!(query_of_attention(&["--dialect", "tensorrt", "--max-length", "16385"]), whole);
 }
+
+/// What TensorRT would derive anew in every node, and of a bool mask, is in the graph once.
+#[test]
+fn graphs_for_tensorrt_give_reshapes_every_size_and_add_the_masks_of_divided_rows() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = |dialect: &str, dtype: &str| {
+        let out = folder.path().join([dialect, dtype].join("_"));
+        plansmith(&["export", text(&case("llama3_rope")), "-o", text(&out), "--dtype", dtype, "--dialect", dialect]).exits(0);
+        plansmith_onnx::load(&out.join(format!("model_{dtype}.onnx"))).unwrap().graph.unwrap()
+    };
+    let placeholders = |graph: &plansmith_onnx::proto::GraphProto| {
+        let numbers = |name: &str| {
+            let tensor = graph.initializer.iter().find(|tensor| tensor.name() == name)?;
+            Some(tensor.raw_data().chunks_exact(8).map(|bytes| i64::from_le_bytes(bytes.try_into().unwrap())).collect::<Vec<_>>())
+        };
+        let made_by = |name: &str| graph.node.iter().find(|node| node.output.iter().any(|output| output == name));
+        let shapes = graph.node.iter().filter(|node| node.op_type() == "Reshape").map(|node| node.input[1].as_str());
+        let parts =
+            shapes.flat_map(|shape| made_by(shape).map_or_else(|| vec![shape], |node| node.input.iter().map(String::as_str).collect()));
+        parts.filter_map(numbers).flatten().filter(|&number| number < 1).count()
+    };
+    assert!(placeholders(&graph("portable", "fp16")) > 0);
+    // The least of fp16, and -1e30 as bf16 rounds it.
+    for (dtype, unseen) in [("fp16", 0xfbff_u16), ("bf16", 0xf14a)] {
+        let graph = graph("tensorrt", dtype);
+        assert_eq!(placeholders(&graph), 0, "{dtype}");
+        let [mask] = &graph.node.iter().filter(|node| node.op_type() == "Where").collect::<Vec<_>>()[..] else { panic!("{dtype}") };
+        let bits = |name: &str| {
+            let tensor = graph.initializer.iter().find(|tensor| tensor.name() == name).unwrap();
+            u16::from_le_bytes(tensor.raw_data().try_into().unwrap())
+        };
+        assert_eq!([bits(&mask.input[1]), bits(&mask.input[2])], [0, unseen], "{dtype}");
+    }
+}

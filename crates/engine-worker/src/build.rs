@@ -19,7 +19,7 @@ use crate::parse::{c_string, checked, parse};
 use crate::progress::Monitor;
 use crate::refit::Observer;
 use crate::serve::Client;
-use crate::{layers, network, partial};
+use crate::{layers, names, network, partial};
 
 /// Builds a plan and leaves it under a partial name.
 ///
@@ -82,6 +82,15 @@ pub(crate) fn build(
     unsafe { config.pin_mut().setProgressMonitor(monitor.pointer()) };
     let settings = settings(config.pin_mut(), &network, parser.getFlags());
 
+    let summary = match order.weights {
+        Weights::Embedded | Weights::Streaming => None,
+        Weights::Stripped => {
+            let summary = layers::summary(&network);
+            names::shorten(&network)?;
+            Some(summary)
+        }
+    };
+
     let start = Instant::now();
     let built = monitor.phase("build", || builder.pin_mut().buildSerializedNetwork(network.pin_mut(), config.pin_mut()));
     let build_ms = milliseconds(start.elapsed());
@@ -96,7 +105,7 @@ pub(crate) fn build(
     }
     // SAFETY: `data` points to `size` bytes that live as long as `memory`.
     let plan = unsafe { std::slice::from_raw_parts(data, size) };
-    let layers = layers::summary(&network);
+    let layers = summary.unwrap_or_else(|| layers::summary(&network));
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
     partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;

@@ -17,6 +17,7 @@ mod kernels;
 mod layers;
 mod libraries;
 mod log;
+mod names;
 mod network;
 mod parse;
 mod partial;

@@ -71,6 +71,27 @@ fn the_map_is_where_the_graph_has_its_weights() {
     }
 }
 
+/// Names are repeated wherever a plan's text mentions a layer; those of weights are what a refit asks for.
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_stripped_plan_keeps_the_names_of_weights_and_its_manifest_those_of_layers() {
+    let folder = tempfile::tempdir().unwrap();
+    let (onnx, plan, manifest) = stripped(folder.path());
+    let whole = folder.path().join("whole.plan");
+    let embedded = build(&onnx, &whole, Weights::Embedded).unwrap().manifest;
+    assert_eq!((&manifest.layers, manifest.layers.weighted.is_empty()), (&embedded.layers, false));
+    let [stripped, embedded] = [&plan, &whole].map(|plan| std::fs::read(plan).unwrap());
+    let holds = |plan: &[u8], name: &str| plan.windows(name.len()).any(|bytes| bytes == name.as_bytes());
+    for name in manifest.inputs.iter().chain(&manifest.outputs).map(|tensor| &tensor.name) {
+        assert!(holds(&stripped, name), "{name}");
+    }
+    for name in manifest.refit.iter().map(|record| &record.name) {
+        assert!(holds(&stripped, name), "{name}");
+    }
+    let metadata = "[ONNX Layer: ";
+    assert!(holds(&embedded, metadata) && !holds(&stripped, metadata));
+}
+
 #[test]
 #[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
 fn a_stripped_plan_holds_none_of_what_its_map_names() {

@@ -41,6 +41,8 @@ pub struct Graph {
     pub(crate) sizes: HashMap<(usize, Vec<Dim>), Value>,
     /// The input that sizes are read off where it has them.
     pub(crate) size_source: Option<Value>,
+    /// Whether Reshapes are given every size.
+    pub(crate) sizes_spelt_out: bool,
     /// How many dimensions without an expression were made.
     pub(crate) unknown_dims: usize,
 }
@@ -69,6 +71,7 @@ impl Graph {
             constants: HashMap::new(),
             sizes: HashMap::new(),
             size_source: None,
+            sizes_spelt_out: false,
             unknown_dims: 0,
         })
     }

@@ -9,6 +9,13 @@ impl Graph {
         self.size_source = Some(input);
     }
 
+    /// From here on no Reshape leaves a dimension to the runtime: every size is computed, once for the whole graph.
+    ///
+    /// TensorRT derives what 0 and -1 stand for anew in every such node, and keeps the arithmetic and its checks as text in a plan.
+    pub fn spell_sizes_out(&mut self) {
+        self.sizes_spelt_out = true;
+    }
+
     /// The int64 scalar that is `dim` at run time; a constant where it is known.
     ///
     /// # Errors
@@ -126,11 +133,14 @@ impl Graph {
     }
 
     /// The shape operand of a Reshape of a tensor of `from` to `to`: numbers where they are known, 0 where the dimension stays in
-    /// its place, one -1, and computed sizes for what is left.
+    /// its place, one -1, and computed sizes for what is left, or for all after [`Graph::spell_sizes_out`].
     pub(crate) fn reshape_operand(&mut self, from: &[Dim], to: &[Dim]) -> Rule<Value> {
         let kept = |axis: usize, dim: &Dim| from.get(axis) == Some(dim);
         if to.iter().any(|dim| dim.constant() == Some(0)) {
             return Err("a dimension of 0 cannot be written in a Reshape".to_owned());
+        }
+        if self.sizes_spelt_out {
+            return self.shape_tensor(to).map_err(|error| error.to_string());
         }
         let inferred = to.iter().enumerate().rposition(|(axis, dim)| dim.constant().is_none() && !kept(axis, dim));
         let operand: Vec<Dim> = to

@@ -95,6 +95,9 @@ impl<'a> Context<'a> {
         let position_ids = g.input("position_ids", DType::I64, &per_token)?;
         // So that every graph reads the input: TensorRT drops one that nothing reads, and ALiBi needs no positions.
         g.read_sizes_off(position_ids);
+        if dialect == Dialect::Tensorrt {
+            g.spell_sizes_out();
+        }
         let growth = match slots {
             None => Growth::Concat { past, cache },
             Some(_) => Growth::Scatter { first: g.input("cache_position", DType::I64, std::slice::from_ref(&batch))? },

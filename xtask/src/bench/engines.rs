@@ -1,4 +1,5 @@
-//! `cargo xtask bench --engines`: building plans of the demo model, beside NVIDIA's Python bindings and beside optimum-onnx's graphs.
+//! `cargo xtask bench --engines`: building plans of the demo model, with their weights and without, beside NVIDIA's Python bindings and
+//! beside optimum-onnx's graphs.
 
 use std::path::{Path, PathBuf};
 
@@ -18,6 +19,7 @@ const ARCHITECTURE: &str = "sm89";
 const PROFILE: &str = "chat";
 
 const OURS: &str = "plansmith";
+const STRIPPED: &str = "stripped by plansmith";
 const PYTHON: &str = "Python API, same graph";
 const OPTIMUM: &str = "Python API, optimum-onnx";
 
@@ -54,9 +56,12 @@ pub(crate) fn main(rounds: usize) -> Result<(), Error> {
 
     let plans = folder.join("plans");
     let (plan, manifest) = (plans.join(ARCHITECTURE).join("chat.plan"), plans.join(ARCHITECTURE).join("chat.json"));
-    let build =
-        plansmith().arg("engine").arg(&graph).arg("-o").arg(&plans).args(["--arch", ARCHITECTURE, "--profile", PROFILE, "--no-cache"]);
-    let mut jobs = vec![Job::new(OURS, build, plan)];
+    let build = |plans: &Path| {
+        plansmith().arg("engine").arg(&graph).arg("-o").arg(plans).args(["--arch", ARCHITECTURE, "--profile", PROFILE, "--no-cache"])
+    };
+    let apart = folder.join("stripped");
+    let stripped = build(&apart).args(["--weights", "stripped"]);
+    let mut jobs = vec![Job::new(OURS, build(&plans), plan), Job::new(STRIPPED, stripped, apart.join(ARCHITECTURE).join("chat.plan"))];
     let mut by_python = |name: &str, graph: &Path| {
         let plan = folder.join("python.plan");
         jobs.push(Job::new(name, peers.build(graph, &plan, &manifest), plan));
@@ -152,8 +157,14 @@ fn print(jobs: &[Job], weights: u64) {
         let ratio = theirs / ours.cpu_seconds;
         println!("our graph builds in 1/{ratio:.2} of the time of optimum-onnx's (CPU; target: at most 1/2, {})", reached(ratio >= 2.0));
     }
-    if let Some(ours) = jobs.iter().find(|job| job.name == OURS && job.best.is_some()) {
-        let ratio = ours.plan_bytes as f64 / weights as f64;
+    let size = |name: &str| {
+        let job = jobs.iter().find(|job| job.name == name && job.best.is_some())?;
+        Some(job.plan_bytes as f64 / weights as f64)
+    };
+    if let Some(ratio) = size(OURS) {
         println!("the plan is {ratio:.4} of the weights (target: at most 1.06, {})", reached(ratio <= 1.06));
+    }
+    if let Some(ratio) = size(STRIPPED) {
+        println!("the stripped plan is {ratio:.4} of the weights (target: under 0.05, {})", reached(ratio < 0.05));
     }
 }
