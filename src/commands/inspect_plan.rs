@@ -53,6 +53,11 @@ fn described(path: &Path, manifest: &PlanManifest, lines: &mut Vec<String>) {
         Weights::Streaming => "  weights are in the plan and may be streamed from host memory".to_owned(),
         Weights::Stripped => stripped(path, manifest),
     });
+    if let Some(timings) = &manifest.timing_cache {
+        let read = timings.read.map_or("none".to_owned(), |digest| digest.to_string());
+        lines.push(format!("  timing cache: began with {read}, left {}", timings.written));
+        lines.extend(timings.refused.iter().map(|why| format!("  timing cache refused: {why}")));
+    }
     let proof = match &manifest.reproducible {
         Reproducibility::Proved { .. } => "a second build gave the same bytes",
         Reproducibility::Differs { .. } => "a second build gave other bytes",

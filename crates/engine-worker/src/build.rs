@@ -20,6 +20,7 @@ use crate::parse::{c_string, checked, parse};
 use crate::progress::Monitor;
 use crate::refit::Observer;
 use crate::serve::Client;
+use crate::timing::Timings;
 use crate::{layers, network, partial};
 
 /// Builds a plan and leaves it under a partial name.
@@ -30,15 +31,16 @@ pub(crate) fn build(
     logger: &Logger,
     client: &Client,
     order: &BuildOrder,
-    model: &OwnedFd,
-    plan_folder: &OwnedFd,
+    [model, plan_folder]: &[OwnedFd; 2],
+    timings: Option<OwnedFd>,
 ) -> Result<BuiltPlan, Failure> {
     enter(model)?;
     let name = c_string(&order.onnx)?;
     let monitor = Monitor::new(client.clone())?;
     let nothing = |what: &str| failed(format!("TensorRT gave no {what}"), logger.take(Severity::Warning));
 
-    // Dropped in reverse: the parser owns weights that the network uses, the builder what it made.
+    // Dropped in reverse: the parser owns weights that the network uses, the builder what it made and uses the timings.
+    let mut known = None;
     let mut builder = libraries.builder(logger)?;
     let flags = 1 << NetworkDefinitionCreationFlag::kSTRONGLY_TYPED as u32;
     let mut network = owned(builder.pin_mut().createNetworkV2(flags)).ok_or_else(|| nothing("network"))?;
@@ -69,6 +71,9 @@ pub(crate) fn build(
 
     configure(config.pin_mut(), &order.architectures)?;
     widen(config.pin_mut(), &order.compatible);
+    if let Some((memory, alien)) = timings.zip(order.timings) {
+        known = Some(Timings::attach(&mut config, logger, memory.into(), alien)?);
+    }
     for (index, shapes) in (0..).zip(&order.profiles) {
         add_profile(builder.pin_mut(), config.pin_mut(), index, &inputs, shapes, logger)?;
     }
@@ -89,6 +94,7 @@ pub(crate) fn build(
     }
     // SAFETY: `data` points to `size` bytes that live as long as `memory`.
     let plan = unsafe { std::slice::from_raw_parts(data, size) };
+    let timings = known.as_ref().map(Timings::leave).transpose()?;
     let layers = layers::summary(&network);
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
@@ -104,6 +110,7 @@ pub(crate) fn build(
         outputs,
         cache,
         refit,
+        timings,
         layers,
         warnings,
         parse_ms,

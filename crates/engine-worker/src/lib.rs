@@ -24,6 +24,7 @@ mod progress;
 mod refill;
 mod refit;
 mod serve;
+mod timing;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;

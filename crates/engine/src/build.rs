@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::architecture::check_all_different;
-use crate::{Architecture, Compatible, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, Weights, check_profile_names};
+use crate::{Architecture, Compatible, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, TimingCache, Weights, check_profile_names};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct BuildRequest {
     pub weights: Weights,
     /// What else it is to be used with; for the enterprise flavour.
     pub compatible: Vec<Compatible>,
+    /// Where what the builder measures is kept; for the enterprise flavour.
+    pub timing_cache: TimingCache,
     /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
@@ -41,6 +43,7 @@ impl BuildRequest {
             source: None,
             weights: Weights::Embedded,
             compatible: Vec::new(),
+            timing_cache: TimingCache::Usual,
             prove_reproducible: false,
         }
     }

@@ -244,6 +244,18 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A timing cache that is of no use.
+    #[error("timing cache `{}`: {reason}{}", path.display(), listed(log))]
+    TimingCache {
+        /// The file.
+        path: PathBuf,
+        /// Why it is of no use.
+        reason: String,
+        /// The library's own words, where it was asked.
+        log: Vec<String>,
+        /// The next step.
+        hint: &'static str,
+    },
     /// The worker took too long.
     #[error("the TensorRT worker was stopped while {doing}: it took longer than {} s", limit.as_secs_f64())]
     TimedOut {
@@ -314,6 +326,7 @@ impl Error {
             Self::ArchitecturesOfEnterprise => Some("say `--arch native`, on a machine with the GPU that the plan is for".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::TimingCache { hint, .. } => Some((*hint).to_owned()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
             Self::Unfit { .. } => {
                 Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned())

@@ -48,6 +48,7 @@ mod session;
 mod shapes;
 mod span;
 mod support;
+mod timing;
 mod types;
 mod weights;
 mod worker;
@@ -84,6 +85,7 @@ pub use session::{CacheEntry, DeviceOptions, NotExecuted, Opened, PlanSession, S
 pub use shapes::{MEMORY_LIMIT, TensorShapes, input_shapes, static_slots};
 pub use span::Span;
 pub use support::{Unsupported, unsupported};
+pub use timing::{TimingCache, TimingRecord};
 pub use types::GraphTypes;
 pub use weights::{Conversion, Place, RefitRecord, RefitWeight, Weights};
 pub use worker::Worker;

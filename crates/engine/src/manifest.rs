@@ -7,7 +7,8 @@ use plansmith_tensor::{DType, TensorSignature};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, ProfilesAs, RefitRecord, TensorShapes, Weights,
+    Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, ProfilesAs, RefitRecord, TensorShapes,
+    TimingRecord, Weights,
 };
 
 /// A file by name, size and digest.
@@ -271,6 +272,9 @@ pub struct PlanManifest {
     /// What else it may be used with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<Compatible>,
+    /// The timings that its kernels were chosen by, where they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing_cache: Option<TimingRecord>,
     /// Where the weights are.
     #[serde(default, skip_serializing_if = "Weights::is_embedded")]
     pub weights: Weights,

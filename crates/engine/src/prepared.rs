@@ -60,8 +60,14 @@ impl Prepared {
             weights: request.weights,
             compatible: request.compatible.clone(),
             external,
+            timings: None,
         };
         Ok(Self { model: model.clone(), onnx: onnx.clone(), profiles, order })
+    }
+
+    /// What the worker will be asked for.
+    pub fn order(&self) -> &BuildOrder {
+        &self.order
     }
 
     /// Bytes of the graph's weights.

@@ -150,6 +150,8 @@ fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(Eve
         PromptsSpec::File(text) => Some(resolve(path, text)),
     };
     read.extend(prompts.iter().map(|prompts| ("the file of prompts", prompts.as_path())));
+    let timings: Vec<PathBuf> = pipeline.engines.iter().filter_map(|engine| engine.timing_cache(path).file()).collect();
+    read.extend(timings.iter().map(|file| ("a timing cache", file.as_path())));
     read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
     let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
@@ -279,6 +281,11 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
             remove_marked(&folder, &MARKS)?;
         }
         return Ok(Built::UpToDate(finished));
+    }
+    // Told before exports and checks take their time.
+    let on_a_gpu = |stage: &&PlanStage| wanted.contains(&stage.name(&prepared.stages.exports)) && stage.lacks_gpu();
+    if let Some(stage) = prepared.stages.plans.iter().find(on_a_gpu) {
+        return Err(Error::NoGpu { stage: stage.name(&prepared.stages.exports) });
     }
     create_dir_all(&folder)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };
@@ -559,7 +566,7 @@ impl Run<'_> {
         let plan = |stage: &PlanStage| PlanRecord {
             path: stage.path.clone(),
             from: format!("onnx/{}", exports[stage.from].file),
-            architecture: stage.parts.target(),
+            architecture: stage.target(),
             profile: stage.parts.name(),
             recipe: stage.key,
         };
@@ -600,7 +607,8 @@ fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
         architectures: stage.parts.architectures.clone(),
         source: Some(source),
         weights: stage.weights,
-        compatible: Vec::new(),
+        compatible: stage.compatible.clone(),
+        timing_cache: stage.timing_cache.clone(),
         prove_reproducible: false,
     };
     Job { paths: stage.paths.clone(), request }
