@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::architecture::check_all_different;
-use crate::{Architecture, Compatible, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, TimingCache, Weights, check_profile_names};
+use crate::{
+    Architecture, Compatible, Error, Flavor, PlanManifest, Profile, ProfilesAs, SourceRecord, TimingCache, Weights, check_profile_names,
+};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,6 +48,11 @@ impl BuildRequest {
             timing_cache: TimingCache::Usual,
             prove_reproducible: false,
         }
+    }
+
+    /// The flavour that it is for: where no architecture is named, the one that builds for the GPU that it runs on.
+    pub fn flavor(&self) -> Flavor {
+        if self.architectures.is_empty() { Flavor::Enterprise } else { Flavor::Rtx }
     }
 
     /// Refuses no profile, and architectures or profiles that are named twice.

@@ -171,6 +171,13 @@ pub struct Gpu {
     pub memory: u64,
 }
 
+impl Gpu {
+    /// `sm89` of compute capability 8.9.
+    pub fn architecture(&self) -> String {
+        format!("sm{}", self.compute.replace('.', ""))
+    }
+}
+
 /// Size and digest of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -304,6 +311,14 @@ pub struct PlanManifest {
 }
 
 impl PlanManifest {
+    /// What it runs on: the architectures that it names, else that of the GPU that built it.
+    pub fn targets(&self) -> Vec<String> {
+        match &self.host {
+            BuildHost::Gpu(gpu) if self.architectures.is_empty() => vec![gpu.architecture()],
+            _ => self.architectures.iter().map(|architecture| architecture.name().to_owned()).collect(),
+        }
+    }
+
     /// The version of this layout.
     pub const SCHEMA_VERSION: u32 = 1;
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use half::f16;
-use plansmith_engine::{Flavor, Lookup, NotExecuted, PlanHeader, PlanManifest, WorkerPaths, check_plan, manifest_path};
+use plansmith_engine::{Flavor, Lookup, NotExecuted, PlanCheck, PlanManifest, WorkerPaths};
 use plansmith_reference::LayerRange;
 use plansmith_runtime::{OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
 use plansmith_tensor::DType;
@@ -127,7 +127,7 @@ impl Judge<'_> {
                 folders.push(folder);
             }
         }
-        let flavors: Vec<Flavor> = plans.iter().filter_map(|plan| Some(PlanHeader::read(&plan.path).ok()?.flavor)).collect();
+        let flavors: Vec<Flavor> = plans.iter().map(|plan| plan.check.manifest.flavor).collect();
         let both = Flavor::ALL.iter().all(|flavor| flavors.contains(flavor));
         let mut verdicts = Vec::new();
         for folder in folders {
@@ -143,7 +143,7 @@ impl Judge<'_> {
         both: bool,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Vec<CandidateVerdict>, Error> {
-        let checks = plans.iter().map(|plan| check_plan(&plan.path, &manifest_path(&plan.path))).collect::<Result<Vec<_>, _>>()?;
+        let checks: Vec<PlanCheck> = plans.iter().map(|plan| plan.check.clone()).collect();
         let facts: Vec<CandidateFacts> = plans.iter().zip(&checks).map(|(plan, check)| plan_facts(plan, &check.manifest)).collect();
         if self.foresee {
             for CandidateFacts { storage, compute, .. } in &facts {

@@ -251,7 +251,7 @@ fn plan_stages(
 
 fn target(parts: &PlanParts, gpu: Option<&Gpu>) -> String {
     match gpu {
-        Some(gpu) if parts.architectures.is_empty() => format!("sm{}", gpu.compute.replace('.', "")),
+        Some(gpu) if parts.architectures.is_empty() => gpu.architecture(),
         _ => parts.target(),
     }
 }

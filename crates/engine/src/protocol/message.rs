@@ -232,7 +232,7 @@ pub struct Ready {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadTimes {
-    /// Reading the plans into memory.
+    /// Mapping the plans.
     pub read_us: u64,
     /// Deserialising them; TensorRT moves the weights to the device within it.
     pub deserialise_us: u64,
