@@ -98,8 +98,8 @@ fn as_json(report: &BuildReport) -> Value {
     json!({
         "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
         "bytes": report.manifest.plan.bytes, "build_s": report.build.as_secs_f64(), "peak_bytes": report.peak_bytes,
-        "weights": report.manifest.weights, "refit": report.manifest.refit.len(), "reproducible": report.manifest.reproducible, "cached": report.cached, "cost": report.manifest.cost,
-        "timing_cache": report.manifest.timing_cache,
+        "weights": report.manifest.weights, "refit": report.manifest.refit.len(), "reproducible": report.manifest.reproducible, "warnings": report.manifest.warnings,
+        "cached": report.cached, "cost": report.manifest.cost, "timing_cache": report.manifest.timing_cache,
     })
 }
 

@@ -34,6 +34,8 @@ pub(crate) fn build(
     [model, plan_folder]: &[OwnedFd; 2],
     timings: Option<OwnedFd>,
 ) -> Result<BuiltPlan, Failure> {
+    #[cfg(not(feature = "enterprise"))]
+    crate::turns::take();
     enter(model)?;
     let name = c_string(&order.onnx)?;
     let monitor = Monitor::new(client.clone())?;
@@ -88,6 +90,7 @@ pub(crate) fn build(
         return Err(failed("TensorRT cannot build this plan", logger.take(Severity::Warning)));
     };
     warnings.extend(checked(logger.take(Severity::Warning))?);
+    warnings.extend(disorder());
     let (data, size) = (memory.data().cast::<u8>(), memory.size());
     if data.is_null() || size == 0 {
         return Err(failed("TensorRT built an empty plan", warnings));
@@ -120,6 +123,19 @@ pub(crate) fn build(
     // The lock on the file stays until this process ends.
     std::mem::forget(written);
     Ok(built)
+}
+
+/// What to say where threads of TensorRT ran beside this one.
+#[cfg(not(feature = "enterprise"))]
+fn disorder() -> Option<String> {
+    let times = crate::turns::out_of_turn();
+    (times > 0).then(|| format!("threads of TensorRT ran beside the builder {times} times: another build may give other bytes"))
+}
+
+/// On a GPU kernels are chosen by their time; no order of threads makes that the same twice.
+#[cfg(feature = "enterprise")]
+fn disorder() -> Option<String> {
+    None
 }
 
 fn milliseconds(time: Duration) -> u64 {

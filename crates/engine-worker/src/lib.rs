@@ -25,6 +25,8 @@ mod refill;
 mod refit;
 mod serve;
 mod timing;
+#[cfg(not(feature = "enterprise"))]
+mod turns;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
