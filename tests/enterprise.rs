@@ -103,13 +103,15 @@ fn timings_are_kept_for_each_gpu_and_library() {
     std::fs::remove_dir_all(host.at("cache/timings")).unwrap();
     std::fs::write(host.at("cache/timings"), "in the way").unwrap();
     let (record, said) = engine(&[]);
-    assert!(record["not_kept"].as_str().unwrap().contains("timings"), "{record}");
-    assert!(said.contains("the plan is built, and its timings are not kept"), "{said}");
+    assert!(record["not_kept"].as_str().unwrap().contains("(os error "), "{record}");
+    assert!(said.contains("the plan is built, and its timings are not kept (--timing-cache): "), "{said}");
 
     let flags = ["engine", &onnx, "-o", "plans", "--arch", "sm86", "--profile", "chat"];
-    for (more, said) in
-        [(["--timing-cache", "t"], "timing cache `t`: TensorRT-RTX builds without a GPU"), (["--compatible", "version"], "enterprise")]
-    {
+    for (more, said) in [
+        (["--timing-cache", "t"], "timing cache `t`: TensorRT-RTX builds without a GPU"),
+        (["--compatible", "version"], "enterprise"),
+        (["--arch", "native"], "hint: `native` is for `--flavor enterprise`"),
+    ] {
         let refused = host.run(None, &[flags.as_slice(), &more].concat()).exits(2);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
     }
@@ -143,7 +145,18 @@ fn a_pipeline_builds_for_the_gpu_of_its_machine() {
 
     let again = host.run(Some(&h200), &build).exits(0);
     assert!(again.stdout.starts_with("up to date"), "{}", again.stdout);
+    // Triton serves it, where its server can.
+    let triton = host.pipeline(&format!("{ENTERPRISE}\nlayouts: [triton]"));
+    host.run(Some(&h200), &["build", text(&triton)]).exits(0);
+    assert_eq!(names(&bundle.join("triton")), ["tiny-fp16", "tiny-fp16-decode"]);
+    let config = std::fs::read_to_string(bundle.join("triton/tiny-fp16-decode/config.pbtxt")).unwrap();
+    assert!(config.contains("platform: \"tensorrt_plan\"") && config.contains("{ key: \"9.0\" value: \"sm90.plan\" }"), "{config}");
+    let served = bundle.join("triton/tiny-fp16-decode/1/sm90.plan");
+    assert_eq!(std::fs::read(served).unwrap(), std::fs::read(bundle.join(plan)).unwrap());
+    host.run(None, &["check", text(&bundle)]).exits(0);
+
     // Another GPU is another plan.
+    host.pipeline(ENTERPRISE);
     let listed = host.run(Some(&gpu("NVIDIA A100", "8.0")), &["build", text(&pipeline), "--plan-only"]).exits(0);
     assert_eq!(listed.stdout, "cached export:fp16\nrun    engine:fp16:native:decode\nrun    verify\nrun    bundle\n");
 }
@@ -166,9 +179,29 @@ fn what_a_flavour_lacks_is_refused_by_its_key() {
             "the hardware is either of the two",
         ),
         ("flavor: enterprise\n    architectures: native\n    timing_cache: dist/t", "a timing cache"),
+        ("flavor: enterprise\n    architectures: native\n    weights: stripped\nlayouts: [triton]", "write `weights: embedded`"),
     ] {
         let pipeline = host.pipeline(engine);
         let refused = host.run(None, &["build", text(&pipeline), "--plan-only"]).exits(2);
         assert!(refused.stderr.contains(said), "{engine}: {}", refused.stderr);
     }
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn plans_of_both_flavours_are_in_one_bundle() {
+    let (host, h200) = (Host::new(), gpu("NVIDIA H200", "9.0"));
+    let rtx = "architectures: [sm86]\n  - from: fp16\n    profiles: { decode: chat }";
+    let pipeline = host.pipeline(&format!("{rtx}\n    {ENTERPRISE}"));
+    let rtx = plansmith_engine::WorkerPaths::find(plansmith_engine::Flavor::Rtx, &Default::default()).unwrap();
+    // Flags are of the flavour that most use.
+    let flags = ["build", text(&pipeline), "--worker", text(&rtx.worker), "--tensorrt-dir", text(&rtx.libraries)];
+    host.run(Some(&h200), &flags).exits(0);
+    let manifest = json(&host.at("dist/manifest.json"));
+    let plans: Vec<_> = manifest["plans"].as_array().unwrap().iter().map(|plan| plan["path"].as_str().unwrap()).collect();
+    assert_eq!(plans, [format!("engines/rtx-{}/sm86/decode.plan", "1.7.1.116").as_str(), "engines/enterprise-11.4.0.106/sm90/decode.plan"]);
+    let verdict = json(&host.at("dist/verdict.json"));
+    let reasons: Vec<_> = verdict["candidates"].as_array().unwrap().iter().filter_map(|candidate| candidate["reason"].as_str()).collect();
+    assert!(reasons.iter().any(|reason| reason.starts_with("it is scripted")), "{reasons:?}");
+    host.run(None, &["check", text(&host.at("dist"))]).exits(0);
 }

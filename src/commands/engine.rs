@@ -132,7 +132,7 @@ pub(crate) fn show_farm(event: &FarmEvent<'_>, output: &Output) {
 /// What did not go as wished with a timing cache.
 fn notes_on_timings(record: &TimingRecord) -> impl Iterator<Item = String> {
     let refused = record.refused.as_ref().map(|why| format!("everything is measured anew, since the timing cache was refused: {why}"));
-    let not_kept = record.not_kept.as_ref().map(|why| format!("the plan is built, and its timings are not kept: {why}"));
+    let not_kept = record.not_kept.as_ref().map(|why| format!("the plan is built, and its timings are not kept (--timing-cache): {why}"));
     refused.into_iter().chain(not_kept)
 }
 

@@ -318,6 +318,9 @@ impl Error {
         let builds_for = || format!("TensorRT-RTX builds for {}", named(&Architecture::ALL));
         match self {
             Self::UnknownArchitecture { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`? {}", builds_for())),
+            Self::UnknownArchitecture { name, .. } if name == crate::NATIVE => {
+                Some(format!("`{name}` is for `--flavor enterprise`; {}", builds_for()))
+            }
             Self::UnknownArchitecture { nearest: None, .. } | Self::Architectures(_) => Some(builds_for()),
             Self::ArchitectureOfEnterprise { .. } => Some(format!(
                 "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",

@@ -143,7 +143,10 @@ impl Timings {
         }
         let kept = in_its_folder(&self.path, || plansmith_files::write_atomic(&self.path, &bytes));
         let read = self.read.filter(|_| built.refused.is_none());
-        Ok(TimingRecord { read, written, refused: built.refused.clone(), not_kept: kept.err().map(|error| error.to_string()) })
+        // Where it was to lie says something of this machine only, and manifests travel.
+        let cause =
+            |error: plansmith_files::Error| std::error::Error::source(&error).map_or_else(|| error.to_string(), |cause| cause.to_string());
+        Ok(TimingRecord { read, written, refused: built.refused.clone(), not_kept: kept.err().map(cause) })
     }
 
     /// That the library refuses them; the worker does not know the file.

@@ -530,6 +530,8 @@ impl Run<'_> {
             let name = &self.prepared.pipeline.name.0;
             let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
             self.files.extend(written);
+            let written = repository::write_plans(self.folder, name, &self.prepared.stages, &self.files)?;
+            self.files.extend(written);
         }
         self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plansmith_engine::{Compatible, Flavor, ModelLengths};
+use plansmith_engine::{Compatible, Flavor, ModelLengths, ProfilesAs, Weights};
 use serde_yaml::{Mapping, Value};
 
 use crate::Error;
@@ -54,8 +54,19 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         && let Some(engine) = pipeline.engines.iter().position(|engine| engine.flavor == Flavor::Rtx)
     {
         let problem = format!("asks for plans of the rtx flavour beside `layouts: [triton]`: {RTX_IN_TRITON}");
-        let hint = "leave `engines` out; plans of the enterprise flavour join the repository by `plansmith export --layout triton --plan`";
+        let hint = "leave them out, or build on the GPU that serves, with `flavor: enterprise` and `architectures: native`";
         return Err(invalid(format!("engines[{engine}].flavor"), problem, Some(hint.into())));
+    }
+    for (index, engine) in pipeline.engines.iter().enumerate().filter(|_| pipeline.layouts.contains(&Layout::Triton)) {
+        let beside = "beside `layouts: [triton]`, whose server";
+        if engine.weights != Weights::Embedded {
+            let problem = format!("is `{}` {beside} does not put weights into plans", engine.weights);
+            return Err(invalid(format!("engines[{index}].weights"), problem, Some("write `weights: embedded`".into())));
+        }
+        if engine.profiles_as == ProfilesAs::OnePlan && engine.profiles.len() > 1 {
+            let problem = format!("is `one-plan` {beside} would take the first profile only");
+            return Err(invalid(format!("engines[{index}].profiles_as"), problem, Some("write `profiles_as: plan-each`".into())));
+        }
     }
     let ids = || pipeline.export.iter().map(|export| export.id.0.as_str());
     if let Some(id) = first_duplicate(ids()) {
