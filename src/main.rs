@@ -1,10 +1,10 @@
 //! `plansmith`: the command.
 //!
 //! `args` holds the flags, `commands` what each verb does, `output` all printing, `progress` how far work is, `exit` the exit codes,
-//! `replace` what may be written over,
-//! `interrupt` Ctrl-C.
+//! `replace` what may be written over, `interrupt` Ctrl-C, `chat` the process that this one starts for a chat template.
 
 mod args;
+mod chat;
 mod commands;
 mod exit;
 mod interrupt;
@@ -24,6 +24,9 @@ use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 
 fn main() -> ExitCode {
+    if chat::is_renderer(std::env::args_os().next()) {
+        return chat::renderer();
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

@@ -18,6 +18,8 @@ pub(crate) enum Kind {
     Verdict,
     Page,
     JUnit,
+    /// `config.pbtxt`.
+    Triton,
 }
 
 /// The first bytes of `report.html`.
@@ -67,6 +69,7 @@ impl Kind {
             Self::Verdict => "no verdict.json of plansmith",
             Self::Page => "no report.html of plansmith",
             Self::JUnit => "no junit.xml of plansmith",
+            Self::Triton => "no config.pbtxt as plansmith writes it",
         }
     }
 
@@ -78,6 +81,7 @@ impl Kind {
             Self::Verdict => is_verdict(path),
             Self::Page => begins(path, PAGE),
             Self::JUnit => begins(path, JUNIT),
+            Self::Triton => is_triton(path),
         }
     }
 }
@@ -99,6 +103,19 @@ fn is_events(path: &Path) -> bool {
     let Ok(file) = plansmith_files::open(path) else { return false };
     let mut line = String::new();
     BufReader::new(file.take(LONGEST_LINE)).read_line(&mut line).is_ok() && serde_json::from_str::<Line>(&line).is_ok()
+}
+
+/// Whether every line is one that plansmith writes: a configuration that somebody went on to tune has others.
+fn is_triton(path: &Path) -> bool {
+    let Ok(file) = plansmith_files::open(path) else { return false };
+    let mut text = String::new();
+    let ours = |line: &str| {
+        let begins = |starts: &[&str]| starts.iter().any(|start| line.starts_with(start));
+        begins(&["name: \"", "default_model_filename: \"", "  { name: \"", "  { key: \""])
+            || matches!(line, "backend: \"onnxruntime\"" | "platform: \"tensorrt_plan\"" | "max_batch_size: 0" | "]")
+            || matches!(line, "input [" | "output [" | "cc_model_filenames [")
+    };
+    file.take(LONGEST_LINE).read_to_string(&mut text).is_ok() && text.lines().all(ours)
 }
 
 fn is_verdict(path: &Path) -> bool {

@@ -1,10 +1,11 @@
-//! Tokens and text: the tokenizer, the chat template, and where generation stops.
+//! Tokens and text: the tokenizer, and where generation stops.
 
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use tokenizers::Tokenizer;
 
+use crate::chat::Template;
 use crate::exit::Failure;
 
 /// The tokenizer of a model and the ids that end a text.
@@ -42,46 +43,7 @@ impl TextModel {
 
     /// The chat template's text for one message of the user, asking for an answer.
     pub(crate) fn chat(&self, message: &str) -> Result<String, Failure> {
-        let template = self.template()?;
-        let render = || -> Result<String, minijinja::Error> {
-            let mut environment = minijinja::Environment::new();
-            // Templates are written for Jinja2 as transformers sets it up.
-            environment.set_trim_blocks(true);
-            environment.set_lstrip_blocks(true);
-            environment.set_unknown_method_callback(minijinja_contrib::pycompat::unknown_method_callback);
-            environment.add_function("raise_exception", |message: String| -> Result<String, minijinja::Error> {
-                Err(minijinja::Error::new(minijinja::ErrorKind::InvalidOperation, message))
-            });
-            environment.template_from_str(&template)?.render(minijinja::context! {
-                messages => [minijinja::context! { role => "user", content => message }],
-                add_generation_prompt => true,
-                bos_token => self.special("bos_token"),
-                eos_token => self.special("eos_token"),
-            })
-        };
-        render().map_err(|error| Failure::new(format!("cannot render the chat template: {error}")))
-    }
-
-    fn template(&self) -> Result<String, Failure> {
-        let path = self.folder.join("chat_template.jinja");
-        if plansmith_files::is_file(&path) {
-            return Ok(plansmith_files::read_to_string(&path)?);
-        }
-        let stored = self.tokenizer_config().and_then(|config| config.get("chat_template")?.as_str().map(str::to_owned));
-        stored.ok_or_else(|| {
-            Failure::new(format!("no chat template in {}", self.folder.display())).hint("leave out --chat to continue the text as it is")
-        })
-    }
-
-    fn special(&self, key: &str) -> Option<String> {
-        let config = self.tokenizer_config()?;
-        let token = config.get(key)?;
-        token.as_str().or_else(|| token.get("content")?.as_str()).map(str::to_owned)
-    }
-
-    fn tokenizer_config(&self) -> Option<Value> {
-        let text = plansmith_files::read_to_string(&self.folder.join("tokenizer_config.json")).ok()?;
-        serde_json::from_str(&text).ok()
+        Template::of(&self.folder)?.render(message)
     }
 }
 

@@ -5,7 +5,7 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{case, copy_files, names, plansmith, text};
+use common::{Run, case, copy_files, names, plansmith, run, text};
 
 struct Project {
     folder: tempfile::TempDir,
@@ -260,6 +260,7 @@ fn a_bundle_is_verified_without_its_source() {
     plansmith(&["build", text(&project.pipeline())]).exits(0);
     std::fs::remove_dir_all(project.folder.path().join("model")).unwrap();
     let run = plansmith(&["verify", "--bundle", text(&project.bundle())]).exits(0);
+    assert!(run.stdout.contains("cache      golden    does not apply: needs a source that can be executed"), "{}", run.stdout);
     assert!(run.stdout.contains("onnx/model.onnx on rten") && run.stdout.contains("onnx/model_fp16.onnx on rten"), "{}", run.stdout);
     let weights = project.bundle().join("onnx/model.safetensors");
     let mut bytes = std::fs::read(&weights).unwrap();
@@ -445,4 +446,42 @@ fn a_signing_that_is_killed_anywhere_leaves_a_whole_bundle() {
     assert!(killed >= 5 && signed >= 1, "{killed} of 60 were killed, {signed} had signed");
     plansmith(&["sign", text(&bundle), "--key", text(&key)]).exits(0);
     plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
+}
+
+/// A pipe that nobody writes to would be waited for without end, and a file that is long and empty read to its end.
+#[test]
+fn a_pipe_in_a_bundle_is_not_waited_for() {
+    let project = Project::new();
+    plansmith(&["build", text(&project.pipeline())]).exits(0);
+    let (bundle, pipeline) = (project.bundle(), project.pipeline());
+    let key = project.folder.path().join("key.pem");
+    plansmith(&["sign", "--new-key", text(&key)]).exits(0);
+    let verbs: [&[&str]; 4] = [
+        &["check", text(&bundle)],
+        &["sign", text(&bundle), "--key", text(&key)],
+        &["verify", "--bundle", text(&bundle)],
+        &["build", text(&pipeline)],
+    ];
+    for (name, refusing) in
+        [("manifest.json", &verbs[..]), ("onnx/model.onnx", &verbs[..3]), ("golden.safetensors", &verbs[..3]), ("noise.json", &verbs[..3])]
+    {
+        let path = bundle.join(name);
+        let original = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        for long in [false, true] {
+            if long {
+                std::fs::File::create(&path).unwrap().set_len(1 << 42).unwrap();
+            } else {
+                rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0).unwrap();
+            }
+            for arguments in refusing {
+                let mut command = std::process::Command::new("timeout");
+                let Run { code, stderr, .. } = run(command.args(["60", env!("CARGO_BIN_EXE_plansmith")]).args(*arguments));
+                assert_eq!(code, Some(2), "{arguments:?} of {name}, long {long}: {stderr}");
+            }
+            std::fs::remove_file(&path).unwrap();
+        }
+        std::fs::write(&path, original).unwrap();
+    }
+    plansmith(&["check", text(&bundle)]).exits(0);
 }

@@ -58,6 +58,22 @@ fn a_dry_run_says_everything_and_starts_nothing() {
     assert!(long.contains("past 4096 before sequence 1 is 4097 tokens; the longest is 4096"), "{long}");
 }
 
+/// Nothing is exported, nor a worker looked for, for a profile that no step fits.
+#[test]
+fn a_profile_beyond_the_source_s_length_is_refused_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let pipeline = matrix(folder.path());
+    let pinned = |set: &str| {
+        let mut command = command(&["build", text(&pipeline), "--set", set]);
+        run(command.env("PLANSMITH_WORKER_RTX", "/nowhere").env("PLANSMITH_TENSORRT_RTX_DIR", "/nowhere")).exits(2).stderr
+    };
+    let said = pinned("source.max_length=64");
+    assert!(said.contains("engines.profiles") && said.contains("`decode` reaches to 65 tokens; the longest sequence is 64"), "{said}");
+    assert_eq!(names(folder.path()), ["model", "pipeline.yaml"]);
+    let said = pinned("source.max_length=65");
+    assert!(!said.contains("reaches to"), "{said}");
+}
+
 /// Two graphs for two architectures: four plans.
 fn matrix(folder: &Path) -> PathBuf {
     copy_files(&case("llama3_rope"), &folder.join("model"));

@@ -82,3 +82,21 @@ fn a_signature_that_does_not_fit_leaves_the_bundle_as_it_was() {
     assert!(said.contains("manifest sha256 ") && said.contains("not signed"), "{said}{complaint}");
     assert!(!said.contains(".partial"), "{said}");
 }
+
+#[test]
+fn a_key_that_does_not_fit_is_in_nobody_s_way() {
+    let folder = tempfile::tempdir().unwrap();
+    // Nothing fits; then the secret half alone; then both.
+    let script = "cat /dev/zero > disk/filler 2>/dev/null
+        plansmith sign --new-key disk/key.pem; ls -A disk
+        rm disk/filler; head -c 1044480 /dev/zero > disk/filler
+        plansmith sign --new-key disk/key.pem; ls -A disk
+        rm disk/filler
+        plansmith sign --new-key disk/key.pem";
+    let Some((code, said, complaint)) = with_a_small_disk(folder.path(), script) else {
+        println!("not run: no namespace of our own here");
+        return;
+    };
+    assert_eq!(code, Some(0), "{said}{complaint}");
+    assert!(said.starts_with("filler\nfiller\n") && complaint.contains("No space left"), "{said}{complaint}");
+}

@@ -160,6 +160,9 @@ fn a_folder_or_a_pipe_is_no_graph() {
     refuses(inspect(&graph), "a_pipe.onnx", &["no regular file".to_owned()]);
     refuses(verify(REFUSAL, &graph), "a_pipe.onnx", &["no regular file".to_owned()]);
     refuses(verify(REFUSAL, folder.path()), text(folder.path()), &["no regular file".to_owned()]);
+    let plan = folder.path().join("a_pipe.plan");
+    std::fs::rename(&graph, &plan).unwrap();
+    refuses(inspect(&plan), "a_pipe.plan", &["no regular file".to_owned()]);
 }
 
 /// A sparse file: nothing of it is read, whatever its name.

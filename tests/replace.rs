@@ -74,6 +74,10 @@ fn no_verb_replaces_a_file_of_another_kind() {
         refused(&["golden", source, "-o", text(&to.join("golden.safetensors"))], &to.join("golden.safetensors"), said);
         refused(&["export", source, "-o", text(&to.join("onnx"))], &to.join("onnx/model.onnx"), said);
         refused(&["export", source, "-o", text(&to.join("new/one"))], &to.join("new"), said);
+        let graph = bundle.join("onnx/model.onnx");
+        let plans = to.join("engines");
+        refused(&["engine", text(&graph), "-o", text(&plans), "--arch", "sm86", "--profile", "chat"], &plans, said);
+        refused(&["import", "testdata/gguf/tiny.gguf", "-o", text(&to.join("model"))], &to.join("model"), said);
     }
     plansmith(&["check", text(&bundle)]).exits(0);
 }
@@ -206,4 +210,22 @@ fn flags_that_would_be_ignored_are_refused() {
     for (flag, value) in [("--max-length", "5"), ("--allow-unknown-config", "x")] {
         refuse(&["verify", "--bundle", text(&bundle), flag, value], flag);
     }
+}
+
+#[test]
+fn a_configuration_for_triton_that_somebody_tuned_is_left() {
+    let (folder, model, _) = project();
+    let out = folder.path().join("repository");
+    let arguments = ["export", text(&model), "-o", text(&out), "--layout", "triton"];
+    plansmith(&arguments).exits(0);
+    let config = out.join("model/config.pbtxt");
+    let ours = std::fs::read_to_string(&config).unwrap();
+    plansmith(&[&arguments[..], &["--dtype", "fp16"]].concat()).exits(0);
+    for tuned in [format!("{ours}instance_group [ {{ count: 2 }} ]\n"), ours.replace("max_batch_size: 0", "max_batch_size: 8")] {
+        std::fs::write(&config, &tuned).unwrap();
+        refused(&arguments, &config, "no config.pbtxt as plansmith writes it");
+    }
+    std::fs::remove_file(&config).unwrap();
+    plansmith(&arguments).exits(0);
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), ours);
 }

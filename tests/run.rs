@@ -48,7 +48,7 @@ fn numbers_and_files_without_end_are_refused_at_once() {
     copy_files(&case("llama3_rope"), &model);
     let out = folder.path().join("out");
     let run = plansmith(&["golden", text(&model), "-o", text(&out), "--prompts", "/dev/zero"]).exits(2);
-    assert!(run.stderr.contains("no regular file"), "{}", run.stderr);
+    assert!(run.stderr.contains("prompts `/dev/zero`: no regular file"), "{}", run.stderr);
     let endless = ["export", text(&model), "-o", text(&out), "--kv", "static", "--max-length", "18446744073709551615"];
     let run = plansmith(&endless).exits(2);
     assert!(run.stderr.contains("slots are the most"), "{}", run.stderr);

@@ -1,5 +1,6 @@
 //! `plansmith engine`.
 
+use std::path::Path;
 use std::time::Duration;
 
 use plansmith_engine::{
@@ -13,8 +14,13 @@ use crate::args::{Engine, FarmFlags, Tools};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
 use crate::output::{Output, human_bytes};
+use crate::replace::outside_of_builds;
 
 pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
+    // A plan in there would be a file that the bundle's seal does not know, and gone with the next build.
+    if !args.dry_run {
+        outside_of_builds(args.output.as_deref().unwrap_or(Path::new(".")))?;
+    }
     let flavor: Flavor = args.flavor.parse()?;
     let architectures = targets(flavor, &args.arch)?;
     let architectures_as = if architectures.is_empty() { ArchitecturesAs::OnePlan } else { args.arch_as };
@@ -60,7 +66,7 @@ fn targets(flavor: Flavor, names: &[String]) -> Result<Vec<Architecture>, Error>
 }
 
 fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible], timings: &TimingCache) -> BuildRequest {
-    let plan = args.output.as_deref().unwrap_or(std::path::Path::new("")).join(parts.path());
+    let plan = args.output.as_deref().unwrap_or(Path::new("")).join(parts.path());
     let PlanParts { architectures, profiles } = parts;
     BuildRequest {
         onnx: args.onnx.clone(),

@@ -15,6 +15,7 @@ use crate::args::{ComputeFlag, ConfigFlags, DialectFlag, Export, KvFlag, LayoutF
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
 use crate::progress::Meter;
+use crate::replace::{Kind, may_write};
 use crate::stamp;
 
 pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
@@ -27,6 +28,10 @@ pub(crate) fn run(args: &Export, output: &Output) -> Result<Outcome, Failure> {
         return Err(Failure::new("--plan adds a model to a repository for Triton").hint("pass --layout triton too"));
     }
     guard::check_output(args)?;
+    if args.layout == LayoutFlag::Triton {
+        let names = std::iter::once(served_as(args)).chain(models.iter().map(|model| model.name.clone()));
+        names.map(|name| args.output.join(name).join("config.pbtxt")).try_for_each(|path| may_write(&path, Kind::Triton))?;
+    }
     let source = Source::open(&args.checkpoint, &options(&args.config))?;
     if args.audit {
         for file in &audited(&source, output)?.files {

@@ -7,8 +7,10 @@ use crate::args::{Import, ImportDType};
 use crate::exit::{Failure, Outcome};
 use crate::output::{Output, human_bytes};
 use crate::progress::Meter;
+use crate::replace::outside_of_builds;
 
 pub(crate) fn run(args: &Import, output: &Output) -> Result<Outcome, Failure> {
+    outside_of_builds(&args.output)?;
     let dtype = match args.dtype {
         ImportDType::Fp32 => DType::F32,
         ImportDType::Bf16 => DType::BF16,

@@ -13,6 +13,8 @@ use crate::output::human_bytes;
 const LAYERS: usize = 20;
 
 pub(super) fn report(path: &Path) -> Result<Report, Failure> {
+    // A pipe would be waited for.
+    plansmith_files::open_regular(path)?;
     let header = PlanHeader::read(path)?;
     let architectures: Vec<&str> = header.architectures().iter().map(|architecture| architecture.name()).collect();
     let bytes = plansmith_files::metadata(path)?.len();

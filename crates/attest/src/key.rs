@@ -10,6 +10,9 @@ use plansmith_files::Digest;
 
 use crate::Error;
 
+/// Bytes of a key's file: one in PEM has some hundreds.
+const MOST_BYTES: u64 = 1 << 16;
+
 /// Signs.
 pub struct SecretKey(SigningKey);
 
@@ -25,7 +28,7 @@ impl SecretKey {
     /// # Errors
     /// The file cannot be read, or is no such key.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = plansmith_files::read_to_string(path)?;
+        let text = plansmith_files::text(plansmith_files::read_stream(path, MOST_BYTES)?, path)?;
         let key = SigningKey::from_pkcs8_pem(&text);
         key.map(Self).map_err(|error| Error::Key { path: path.to_owned(), kind: "secret", problem: error.to_string() })
     }
@@ -48,7 +51,11 @@ impl SecretKey {
         let secret = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| wrong("secret", error.to_string()))?;
         plansmith_files::write_secret(path, secret.as_bytes())?;
         let text = key.verifying_key().to_public_key_pem(LineEnding::LF).map_err(|error| wrong("public", error.to_string()))?;
-        plansmith_files::write_atomic(&public, text.as_bytes())?;
+        if let Err(error) = plansmith_files::write_atomic(&public, text.as_bytes()) {
+            // Nobody knows this key yet, and it would be in the way of the next one.
+            plansmith_files::remove_file(path)?;
+            return Err(error.into());
+        }
         Ok((Self(key), public))
     }
 
@@ -72,7 +79,7 @@ impl VerifyingKey {
     /// # Errors
     /// The file cannot be read, or is no such key.
     pub fn read(path: &Path) -> Result<Self, Error> {
-        let text = plansmith_files::read_to_string(path)?;
+        let text = plansmith_files::text(plansmith_files::read_stream(path, MOST_BYTES)?, path)?;
         let key = ed25519_dalek::VerifyingKey::from_public_key_pem(&text);
         key.map(Self).map_err(|error| Error::Key { path: path.to_owned(), kind: "public", problem: error.to_string() })
     }

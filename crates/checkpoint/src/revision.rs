@@ -2,8 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_files::Digest;
-use sha1::{Digest as _, Sha1};
+use plansmith_files::{RemoteHash, is_hex};
 
 /// Where clients of a hub keep a record of each file that they put into a folder: commit, hash and time, a line each.
 const RECORDS: &str = ".cache/huggingface/download";
@@ -60,22 +59,13 @@ fn fetched(folder: &Path) -> Option<Fetched> {
     Some(found)
 }
 
-fn is_hex(text: &str, length: usize) -> bool {
-    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 fn is_weights(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "safetensors")
 }
 
-/// Whether a file hashes as the hub says: SHA-256 of large files, git's blob hash of small ones.
+/// Whether a file hashes as the hub says.
 fn has_hash(file: &Path, hash: &str) -> bool {
-    if let Ok(wanted) = hash.parse::<Digest>() {
-        return plansmith_files::sha256_file(file).is_ok_and(|found| found == wanted);
-    }
-    let Some(bytes) = Some(hash).filter(|hash| is_hex(hash, 40)).and_then(|_| plansmith_files::read(file).ok()) else { return false };
-    let found = Sha1::new_with_prefix(format!("blob {}\0", bytes.len())).chain_update(&bytes).finalize();
-    found.iter().map(|byte| format!("{byte:02x}")).collect::<String>().eq_ignore_ascii_case(hash)
+    hash.parse::<RemoteHash>().is_ok_and(|hash| hash.is_of(file).is_ok_and(|(is_kept, _)| is_kept))
 }
 
 #[cfg(test)]

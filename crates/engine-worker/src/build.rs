@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use plansmith_engine::protocol::{BuildOrder, BuiltPlan, Failure};
 use plansmith_engine::{Architecture, BuilderSettings, Compatible, Severity, TensorRecord, TensorShapes, Weights};
-use plansmith_files::Digest;
 #[cfg(not(feature = "enterprise"))]
 use trtx_sys::ComputeCapability;
 use trtx_sys::nvinfer1::{IBuilder, IBuilderConfig, INetworkDefinition, NetworkDefinitionCreationFlag};
@@ -62,7 +61,12 @@ pub(crate) fn build(
     let mut warnings = monitor.phase("parse", || parse(&mut parser, logger, &name))?;
     let parse_ms = milliseconds(start.elapsed());
     let refit = match observer {
-        Some(observer) => observer.finish(&mut parser, &mut network, &order.external)?,
+        Some(observer) => {
+            let refit = observer.finish(&mut parser, &mut network, &order.external)?;
+            // It asks of each small weight whether the plan can have it; a no is no warning.
+            warnings.extend(logger.take(Severity::Warning).into_iter().filter(|line| !line.contains("unmarkWeightsRefittable")));
+            refit
+        }
         None => Vec::new(),
     };
     let (inputs, outputs) = (network::inputs(&network)?, network::outputs(&network)?);
@@ -102,12 +106,14 @@ pub(crate) fn build(
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
     partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;
+    #[cfg(not(feature = "enterprise"))]
+    crate::turns::give_back();
     let written = monitor.phase("write", || partial::write(Path::new(""), plan));
-    let written = written.map_err(|error| because("the plan cannot be written", &error))?;
+    let (written, sha256) = written.map_err(|error| because("the plan cannot be written", &error))?;
     let built = BuiltPlan {
         partial: written.path.display().to_string(),
         bytes: size as u64,
-        sha256: Digest::of(plan),
+        sha256,
         builder: settings,
         inputs,
         outputs,

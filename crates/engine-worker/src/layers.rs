@@ -1,6 +1,6 @@
 //! What a network is made of, for the manifest.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use plansmith_engine::{LayerRecord, LayerSummary};
 use trtx_sys::nvinfer1::{IConstantLayer, ILayer, INetworkDefinition, ITensor};
@@ -12,7 +12,7 @@ use crate::network::{dims, dtype, text};
 pub(crate) fn summary(network: &INetworkDefinition) -> LayerSummary {
     let mut kinds = BTreeMap::new();
     // Bytes of the weights that a tensor holds or only rearranges.
-    let mut constants: HashMap<*const ITensor, u64> = HashMap::new();
+    let mut constants: BTreeMap<*const ITensor, u64> = BTreeMap::new();
     let mut weighted = Vec::new();
     for index in 0..network.getNbLayers() {
         let pointer = network.getLayer(index);

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use plansmith_files as files;
+use plansmith_files::{self as files, Digest};
 use rustix::fs::{FlockOperation, flock};
 
 const PREFIX: &str = ".plansmith-plan-";
@@ -18,17 +18,22 @@ pub(crate) struct PartialPlan {
     pub(crate) path: PathBuf,
 }
 
-/// Writes a plan beside its final place and syncs it.
-pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<PartialPlan, files::Error> {
+/// Writes a plan beside its final place, syncs it, and hashes it meanwhile.
+pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<(PartialPlan, Digest), files::Error> {
     let path = folder.join(plansmith_engine::partial_name(std::process::id()));
     let at = |action| move |error: std::io::Error| (action, error);
     let mut file = files::create(&path)?;
     let locked = flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(std::io::Error::from).map_err(at("lock"));
-    locked
-        .and_then(|()| file.write_all(plan).map_err(at("write")))
-        .and_then(|()| file.sync_all().map_err(at("sync")))
-        .map_err(|(action, error)| files::Error::new(action, &path, error))?;
-    Ok(PartialPlan { _lock: file, path })
+    let written = locked.and_then(|()| {
+        std::thread::scope(|scope| {
+            let hash = scope.spawn(|| Digest::of(plan));
+            file.write_all(plan).map_err(at("write"))?;
+            file.sync_all().map_err(at("sync"))?;
+            hash.join().map_err(|_| at("hash")(std::io::Error::other("the thread for it panicked")))
+        })
+    });
+    let digest = written.map_err(|(action, error)| files::Error::new(action, &path, error))?;
+    Ok((PartialPlan { _lock: file, path }, digest))
 }
 
 /// Removes what killed workers left in `folder`; what a living one writes is locked and stays.
@@ -58,10 +63,12 @@ mod tests {
         let left = folder.path().join(".plansmith-plan-1.partial");
         std::fs::write(&left, "half").unwrap();
         std::fs::write(folder.path().join("decode.plan"), "whole").unwrap();
-        let living = write(folder.path(), b"plan").unwrap();
+        let (living, digest) = write(folder.path(), b"plan").unwrap();
         remove_leftovers(folder.path()).unwrap();
         assert!(!left.exists() && folder.path().join("decode.plan").exists());
         assert_eq!(std::fs::read(&living.path).unwrap(), b"plan");
+        // `printf plan | sha256sum`
+        assert_eq!(digest.to_string(), "64879f7d6b960a01909762d911a32d4582c20010c5641ee90278b644a9e3b525");
         drop(living);
         remove_leftovers(folder.path()).unwrap();
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);

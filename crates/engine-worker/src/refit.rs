@@ -1,6 +1,6 @@
 //! Weights that a plan is built without.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -91,8 +91,9 @@ impl Observer {
     ) -> Result<Vec<RefitWeight>, Failure> {
         // SAFETY: the parser is alive; null takes the observer away.
         unsafe { trtx_parser_set_refit_observer(parser.as_mut_ptr().cast(), std::ptr::null_mut()) };
-        let external: HashSet<&str> = external.iter().map(String::as_str).collect();
-        let (mut seen, mut stripped) = (HashSet::new(), Vec::new());
+        // A hash set gives its strings back in an order of chance, and what is allocated after that lies elsewhere each time.
+        let external: BTreeSet<&str> = external.iter().map(String::as_str).collect();
+        let (mut seen, mut stripped) = (BTreeSet::new(), Vec::new());
         for weight in std::mem::take(&mut *self.weights) {
             let (name, is_external) = match &weight {
                 Ok(weight) => (weight.name.clone(), is_worth_it(weight) && external.contains(weight.tensor.as_str())),

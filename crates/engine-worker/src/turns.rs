@@ -63,6 +63,12 @@ pub(crate) fn take() {
     BUILDER.store(unsafe { libc::pthread_self() }, SeqCst);
 }
 
+/// From here on all run as they like.
+pub(crate) fn give_back() {
+    BUILDER.store(0, SeqCst);
+    started().iter().for_each(|thread| thread.free.store(1, SeqCst));
+}
+
 /// How many times since [`take`] a thread ran beside the builder nevertheless.
 pub(crate) fn out_of_turn() -> u64 {
     OUT_OF_TURN.load(SeqCst)

@@ -76,6 +76,7 @@ fn the_map_is_where_the_graph_has_its_weights() {
 fn a_stripped_plan_holds_none_of_what_its_map_names() {
     let folder = tempfile::tempdir().unwrap();
     let (onnx, plan, manifest) = stripped(folder.path());
+    assert!(manifest.warnings.is_empty(), "{:?}", manifest.warnings);
     let embedded = build(&onnx, &folder.path().join("whole.plan"), Weights::Embedded).unwrap().manifest;
     // Other values in the ranges of the map: the same plan, which has nothing of them; and another plan with the weights in it.
     let data = onnx.with_file_name("decoder.data");

@@ -46,15 +46,18 @@ impl Tensors<'_> {
     }
 
     /// Refuses, before anything is made of it, a width that no tensor has: tables of rotations and slopes are as long as these keys say.
-    /// Small ones are left to the comparison of shapes, which says more.
+    /// Small ones are left to the comparison of shapes, which says more. The objects within, such as `text_config`, are looked through too.
     pub(crate) fn bound(&self, config: &Map<String, Value>) -> Result<(), Error> {
         let largest = self.0.values().flat_map(|shape| shape.iter()).max().copied().unwrap_or(0).clamp(1 << 16, 1 << 31);
-        for key in WIDTHS {
-            if let Some(value) = config.get(key).and_then(Value::as_u64).filter(|&value| value > largest) {
-                return Err(Error::Key {
-                    key: key.to_owned(),
-                    problem: format!("is {value}, more than any tensor's dimension; the largest is {largest}"),
-                });
+        let within = config.iter().filter_map(|(name, value)| Some((format!("{name}."), value.as_object()?)));
+        for (path, map) in [(String::new(), config)].into_iter().chain(within) {
+            for key in WIDTHS {
+                if let Some(value) = map.get(key).and_then(Value::as_u64).filter(|&value| value > largest) {
+                    return Err(Error::Key {
+                        key: format!("{path}{key}"),
+                        problem: format!("is {value}, more than any tensor's dimension; the largest is {largest}"),
+                    });
+                }
             }
         }
         Ok(())
@@ -105,6 +108,8 @@ mod tests {
         let bound = |value: u64| tensors.bound(serde_json::json!({ "head_dim": value }).as_object().unwrap());
         assert!(bound(200_000).is_ok());
         assert!(matches!(bound(2_147_483_648), Err(Error::Key { key, .. }) if key == "head_dim"));
+        let within = serde_json::json!({ "text_config": { "hidden_size": 2_147_483_648_u64 } });
+        assert!(matches!(tensors.bound(within.as_object().unwrap()), Err(Error::Key { key, .. }) if key == "text_config.hidden_size"));
     }
 
     #[test]

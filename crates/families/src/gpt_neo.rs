@@ -55,7 +55,12 @@ fn local_layers(config: &Config<'_>, layers: u64) -> Result<Vec<bool>, Error> {
         }
         (_, Some(types)) => match expand(types) {
             Some(names) => ("attention_types", names),
-            None => return Err(config.error("attention_types", "is no list of pairs: names of layers, and how often")),
+            None => {
+                return Err(config.error(
+                    "attention_types",
+                    format!("is no list of pairs, names of layers and how often, of up to {} layers", names::MAX_LAYERS),
+                ));
+            }
         },
         (None, None) => return by_default(config, layers),
     };
@@ -84,6 +89,9 @@ fn expand(types: &[Value]) -> Option<Vec<&Value>> {
     for pair in types {
         let [names, times] = pair.as_array()?.as_slice() else { return None };
         let (names, times) = (names.as_array()?, times.as_u64().filter(|&times| times <= names::MAX_LAYERS)?);
+        if all.len() as u64 + names.len() as u64 * times > names::MAX_LAYERS {
+            return None;
+        }
         (0..times).for_each(|_| all.extend(names));
     }
     Some(all)

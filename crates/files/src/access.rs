@@ -1,7 +1,8 @@
 //! The calls of `std::fs` that we use, with paths in their errors.
 
 use std::fs::{self, File, Metadata};
-use std::os::unix::fs::FileExt;
+use std::io::{self, Read as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::Error;
@@ -23,20 +24,74 @@ pub fn create(path: &Path) -> Result<File, Error> {
     File::create(path).at("create", path)
 }
 
-/// Reads the whole file; for small files.
+/// Bytes of the largest file that is read as a whole.
+const WHOLE: u64 = 1 << 30;
+
+/// Opens a regular file for reading. Anything else is refused at once: a pipe could be waited for, and a device read, without end.
 ///
 /// # Errors
-/// Those of the system.
-pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
-    fs::read(path).at("read", path)
+/// Those of the system; it is no regular file.
+pub fn open_regular(path: &Path) -> Result<File, Error> {
+    let nonblocking = rustix::fs::OFlags::NONBLOCK.bits() as i32;
+    let file = File::options().read(true).custom_flags(nonblocking).open(path).at("read", path)?;
+    if file.metadata().at("read", path)?.is_file() {
+        return Ok(file);
+    }
+    Err(Error::new("read", path, io::Error::other("it is no regular file")))
 }
 
-/// Reads the whole file as UTF-8; for small files.
+/// Reads a whole regular file of at most 1 GiB; for small files.
 ///
 /// # Errors
-/// Those of the system, or the file is not UTF-8.
+/// Those of the system; it is no regular file, or larger.
+pub fn read(path: &Path) -> Result<Vec<u8>, Error> {
+    read_limited(path, WHOLE)
+}
+
+/// Reads a whole regular file of at most `most` bytes.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_limited(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    let file = open_regular(path)?;
+    let size = file.metadata().at("read", path)?.len();
+    if size > most {
+        return Err(Error::new("read", path, io::Error::other(format!("it has {size} bytes; at most {most} are read"))));
+    }
+    whole(file, path, size, most)
+}
+
+/// Reads a whole file of at most `most` bytes that may be a pipe, as shells make for `<(…)`.
+///
+/// # Errors
+/// Those of the system; there are more bytes.
+pub fn read_stream(path: &Path, most: u64) -> Result<Vec<u8>, Error> {
+    whole(open(path)?, path, 0, most)
+}
+
+fn whole(file: File, path: &Path, size: u64, most: u64) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::with_capacity(usize::try_from(size).unwrap_or(0));
+    file.take(most.saturating_add(1)).read_to_end(&mut bytes).at("read", path)?;
+    if bytes.len() as u64 > most {
+        return Err(Error::new("read", path, io::Error::other(format!("it has more than {most} bytes"))));
+    }
+    Ok(bytes)
+}
+
+/// Reads the whole file as UTF-8; as [`read`].
+///
+/// # Errors
+/// As [`read`], or the file is not UTF-8.
 pub fn read_to_string(path: &Path) -> Result<String, Error> {
-    fs::read_to_string(path).at("read", path)
+    text(read(path)?, path)
+}
+
+/// Bytes of the file at `path` as UTF-8.
+///
+/// # Errors
+/// They are not.
+pub fn text(bytes: Vec<u8>, path: &Path) -> Result<String, Error> {
+    String::from_utf8(bytes).map_err(|_| Error::new("read", path, io::Error::other("it is not UTF-8")))
 }
 
 /// Fills `buffer` from `offset` of an open file; `path` names it in errors.
@@ -150,4 +205,31 @@ pub fn free_space(path: &Path) -> Result<u64, Error> {
 /// Those of the system.
 pub fn canonicalize(path: &Path) -> Result<PathBuf, Error> {
     fs::canonicalize(path).at("resolve", path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_no_end_is_read_by_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0).unwrap();
+        let said = |result: Result<Vec<u8>, Error>| result.map_err(|error| error.source.to_string());
+        for path in [&pipe, Path::new("/dev/zero"), folder.path()] {
+            assert_eq!(said(read(path)), Err("it is no regular file".to_owned()), "{}", path.display());
+        }
+        let sparse = folder.path().join("sparse");
+        File::create(&sparse).unwrap().set_len(1 << 42).unwrap();
+        assert_eq!(said(read(&sparse)), Err("it has 4398046511104 bytes; at most 1073741824 are read".to_owned()));
+        assert_eq!(said(read_stream(Path::new("/dev/zero"), 100)), Err("it has more than 100 bytes".to_owned()));
+        let small = folder.path().join("small");
+        fs::write(&small, "four").unwrap();
+        assert_eq!(said(read(&small)), Ok(b"four".to_vec()));
+        assert_eq!(said(read_limited(&small, 4)), Ok(b"four".to_vec()));
+        assert_eq!(said(read_limited(&small, 3)), Err("it has 4 bytes; at most 3 are read".to_owned()));
+        // A file of /proc says that it is empty.
+        assert!(!read(Path::new("/proc/self/status")).unwrap().is_empty());
+    }
 }

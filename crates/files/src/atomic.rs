@@ -186,15 +186,19 @@ pub fn remove_marked(folder: &Path, marks: &[&str]) -> Result<(), Error> {
     crate::remove_dir_all(folder)
 }
 
-/// Writes a new file that only its owner may read.
+/// Writes a new file that only its owner may read; nothing is left where that fails.
 ///
 /// # Errors
 /// Those of the system; one that is there already is one.
 pub fn write_secret(target: &Path, bytes: &[u8]) -> Result<(), Error> {
     use std::os::unix::fs::OpenOptionsExt as _;
     let file = File::options().write(true).create_new(true).mode(0o600).open(target).at("create", target)?;
-    (&file).write_all(bytes).at("write", target)?;
-    file.sync_all().at("write", target)
+    let written = (&file).write_all(bytes).and_then(|()| file.sync_all()).at("write", target);
+    if written.is_err() {
+        // It was made here a moment ago. Half a key would be in the way of the next run.
+        crate::remove_file(target)?;
+    }
+    written
 }
 
 /// A lock on a folder that one process holds at a time; it ends with the process, however that ends.

@@ -96,13 +96,13 @@ impl Hasher {
     }
 }
 
-/// SHA-256 of a file, streamed.
+/// SHA-256 of a regular file, streamed.
 ///
 /// # Errors
-/// Those of the system.
+/// Those of the system; it is no regular file.
 pub fn sha256_file(path: &Path) -> Result<Digest, Error> {
     let mut hasher = Hasher::default();
-    for_each_piece(&mut crate::open(path)?, path, |piece| hasher.update(piece))?;
+    for_each_piece(&mut crate::open_regular(path)?, path, |piece| hasher.update(piece))?;
     Ok(hasher.finish())
 }
 

@@ -8,10 +8,11 @@ mod cache;
 mod copy;
 mod digest;
 mod error;
+mod remote;
 
 pub use access::{
-    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, read, read_at, read_to_string,
-    remove_dir_all, remove_file, rename, symlink,
+    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, open_regular, read, read_at,
+    read_limited, read_stream, read_to_string, remove_dir_all, remove_file, rename, symlink, text,
 };
 pub use atomic::{
     AtomicFile, FolderLock, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic, write_atomic_from_outside,
@@ -21,3 +22,4 @@ pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};
 pub use error::Error;
+pub use remote::{ParseRemoteHashError, RemoteHash, RemoteHasher, is_hex};

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use plansmith_files::is_hex;
+
 use crate::Error;
 
 /// A repository and one state of it.
@@ -47,7 +49,7 @@ impl FromStr for Address {
         if !revision.split('/').all(part) {
             return Err(refuse("a revision is a commit of 40 hex digits, or the name of a branch or tag"));
         }
-        let is_commit = revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let is_commit = is_hex(revision, 40);
         let revision = if is_commit { Revision::Commit(revision.to_ascii_lowercase()) } else { Revision::Moving(revision.to_owned()) };
         Ok(Self { repository: repository.to_owned(), revision })
     }

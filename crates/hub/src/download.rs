@@ -6,13 +6,12 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
-use plansmith_files::Digest;
+use plansmith_files::{Digest, RemoteHasher};
 use ureq::Body;
 use ureq::http::Response;
 
 use crate::Error;
 use crate::client::{Client, Options, hopeless};
-use crate::hash::Running;
 use crate::listing::RemoteFile;
 
 /// The longest pause that is made or that a server may ask for.
@@ -42,14 +41,14 @@ struct Sink<'a> {
     file: File,
     path: &'a Path,
     written: u64,
-    running: Running,
+    running: RemoteHasher,
 }
 
 impl<'a> Sink<'a> {
     /// Takes over what an earlier run left at `path`.
     fn open(remote: &'a RemoteFile, path: &'a Path) -> Result<Self, Error> {
         let mut file = plansmith_files::append(path)?;
-        let (mut written, mut running) = (0, Running::new(&remote.hash, remote.size));
+        let (mut written, mut running) = (0, RemoteHasher::new(&remote.hash, remote.size));
         plansmith_files::for_each_piece(&mut file, path, |piece| {
             running.update(piece);
             written += piece.len() as u64;
@@ -63,7 +62,7 @@ impl<'a> Sink<'a> {
 
     fn restart(&mut self) -> Result<(), Error> {
         self.file.set_len(0).map_err(|error| plansmith_files::Error::new("empty", self.path, error))?;
-        (self.written, self.running) = (0, Running::new(&self.remote.hash, self.remote.size));
+        (self.written, self.running) = (0, RemoteHasher::new(&self.remote.hash, self.remote.size));
         Ok(())
     }
 

@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use crate::client::{Client, Hub, Options, hopeless};
 use crate::download::download;
-use crate::hash::Running;
 use crate::listing::{Listing, RemoteFile};
 use crate::place::Place;
 use crate::{Address, Error, Revision};
@@ -195,7 +194,7 @@ impl Job<'_> {
             return Ok(None);
         }
         if plansmith_files::metadata(&path)?.len() == file.size {
-            let (found, sha256) = hash(&path, file)?;
+            let (found, sha256) = file.hash.is_of(&path)?;
             if found {
                 self.place.settle(file, self.commit)?;
                 return Ok(Some(sha256));
@@ -217,12 +216,4 @@ impl Job<'_> {
 
 pub(crate) fn fetched(file: &RemoteFile, sha256: Digest, taken_over: bool) -> FetchedFile {
     FetchedFile { name: file.name.clone(), bytes: file.size, sha256, taken_over }
-}
-
-/// Whether the bytes at `path` are those of `file`, and their SHA-256.
-pub(crate) fn hash(path: &std::path::Path, file: &RemoteFile) -> Result<(bool, Digest), Error> {
-    let mut running = Running::new(&file.hash, file.size);
-    plansmith_files::for_each_piece(&mut plansmith_files::open(path)?, path, |piece| running.update(piece))?;
-    let (found, sha256) = running.finish();
-    Ok((found == file.hash, sha256))
 }

@@ -18,7 +18,6 @@ mod client;
 mod download;
 mod error;
 mod fetch;
-mod hash;
 mod home;
 mod listing;
 mod offline;

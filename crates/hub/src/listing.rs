@@ -2,10 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use plansmith_files::Digest;
+use plansmith_files::{Digest, RemoteHash, is_hex};
 use serde::Deserialize;
 
-use crate::hash::RemoteHash;
 use crate::{Address, Error, Revision};
 
 /// Files beside the weights that say something about the model or its text. Read where they are there.
@@ -165,8 +164,4 @@ impl Sibling {
             _ => Err(format!("says neither size nor hash of `{name}`")),
         }
     }
-}
-
-pub(crate) fn is_hex(text: &str, length: usize) -> bool {
-    text.len() == length && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

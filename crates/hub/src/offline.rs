@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
+use plansmith_files::{RemoteHash, is_hex};
+
 use crate::client::Options;
-use crate::fetch::{Fetched, fetched, hash};
-use crate::hash::RemoteHash;
-use crate::listing::{Listing, RemoteFile, is_hex};
+use crate::fetch::{Fetched, fetched};
+use crate::listing::{Listing, RemoteFile};
 use crate::place::Place;
 use crate::{Address, Error, Revision};
 
@@ -50,7 +51,7 @@ pub fn find(address: &Address, place: &Place, options: &Options) -> Result<Fetch
     }
     let mut files = Vec::new();
     for file in listing.companions().into_iter().chain(listing.weights(address, index.as_deref())?) {
-        let (is_right, sha256) = hash(&folder.join(&file.name), file)?;
+        let (is_right, sha256) = file.hash.is_of(&folder.join(&file.name))?;
         if is_right {
             files.push(fetched(file, sha256, true));
         } else {
@@ -106,9 +107,5 @@ fn kept_hash(place: &Place, path: &Path, name: &str, commit: &str) -> Result<Res
             lines.next().unwrap_or_default().to_owned()
         }
     };
-    Ok(match text.parse() {
-        Ok(digest) => Ok(RemoteHash::Sha256(digest)),
-        Err(_) if is_hex(&text, 40) => Ok(RemoteHash::Git(text)),
-        Err(_) => Err("has no hash to be held to"),
-    })
+    Ok(text.parse().map_err(|_| "has no hash to be held to"))
 }

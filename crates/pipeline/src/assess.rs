@@ -285,7 +285,12 @@ pub fn assess_bundle(
 
 /// The SHA-256 of a bundle's file, which is that of its manifest.
 fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Error> {
-    let found = sha256_file(&bundle.join(name))?;
+    let path = bundle.join(name);
+    let bytes = plansmith_files::metadata(&path)?.len();
+    if let Some(record) = manifest.files.get(name).filter(|record| record.bytes != bytes) {
+        return Err(Error::Bundle { path, problem: format!("has {bytes} bytes; the manifest says {}", record.bytes) });
+    }
+    let found = sha256_file(&path)?;
     is_sealed(bundle, manifest, name, found).map(|()| found)
 }
 

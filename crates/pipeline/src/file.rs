@@ -8,7 +8,7 @@ use indexmap::IndexMap;
 use plansmith_engine::{
     Architecture, ArchitecturesAs, Compatible, Flavor, ModelLengths, NATIVE, Preset, Profile, ProfilesAs, Span, TimingCache, Weights,
 };
-use plansmith_files::Digest;
+use plansmith_files::{Digest, is_hex};
 use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target, WeightNames};
 use plansmith_runtime::RuntimeKind;
 use serde::Deserialize;
@@ -340,7 +340,7 @@ pub struct Revision(pub String);
 impl<'de> Deserialize<'de> for Revision {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let Text(text) = Text::deserialize(deserializer)?;
-        if text.len() != 40 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        if !is_hex(&text, 40) {
             return Err(D::Error::custom(format!("`{text}` is no revision: 40 hex digits are needed")));
         }
         Ok(Self(text))

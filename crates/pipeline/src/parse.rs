@@ -9,12 +9,15 @@ use crate::Error;
 use crate::clients::RTX_IN_TRITON;
 use crate::file::{Layout, PipelineFile, first_duplicate};
 
+/// Bytes of a pipeline file.
+const MOST_BYTES: u64 = 1 << 20;
+
 /// Reads and checks a pipeline file; `overrides` are `PATH=VALUE`, with dots and indices.
 ///
 /// # Errors
 /// The file cannot be read or is no valid pipeline; says where.
 pub fn read_pipeline(path: &Path, overrides: &[String]) -> Result<PipelineFile, Error> {
-    let text = plansmith_files::read_to_string(path)?;
+    let text = plansmith_files::text(plansmith_files::read_limited(path, MOST_BYTES)?, path)?;
     parse_pipeline(path, &text, overrides)
 }
 

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::{Audit, commit_of_folder, edited_since_fetched};
 use plansmith_engine::{
-    ArchitecturesAs, Compatible, Flavor, Gpu, Lookup, ModelLengths, PlanParts, ProfilesAs, TimingCache, Weights, Worker, WorkerPaths,
-    spread,
+    ArchitecturesAs, Compatible, Flavor, Gpu, Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, TimingCache, Weights, Worker,
+    WorkerPaths, spread,
 };
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -199,6 +199,9 @@ fn plan_stages(
     let missing =
         || Error::Invalid { path: inputs.path.to_owned(), key: "engines.from".into(), problem: "names no export".into(), hint: None };
     let named = exports.iter().position(|export| export.id == engine.from).ok_or_else(missing)?;
+    let lengths = lengths(inputs.source);
+    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
+    profiles.iter().try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
     let from = tensorrt_variant(inputs, exports, named)?;
     let both = Flavor::ALL.iter().all(|flavor| inputs.pipeline.engines.iter().any(|engine| engine.flavor == *flavor));
     let paths = WorkerPaths::find(engine.flavor, &lookup_for(engine.flavor, both, inputs.lookup))?;
@@ -209,8 +212,6 @@ fn plan_stages(
     };
     let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
-    let lengths = lengths(inputs.source);
-    let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
     let architectures_as = if engine.architectures.is_empty() { ArchitecturesAs::OnePlan } else { engine.architectures_as };
     let plans = spread(&engine.architectures, architectures_as, &profiles, engine.profiles_as)?;
     let stage = |parts: PlanParts| {
@@ -272,6 +273,20 @@ fn lengths(source: &Source) -> ModelLengths {
         max_positions: Some(source.loaded.spec.max_positions),
         switch_length: source.loaded.spec.switch_length(),
     }
+}
+
+/// Refuses, before anything is exported, a profile of steps that are longer than any may be. The engine refuses the same in its own words once
+/// the graph is there.
+fn check_length(path: &Path, profile: &Profile, lengths: &ModelLengths) -> Result<(), Error> {
+    let Some((limit, origin)) = lengths.limit() else { return Ok(()) };
+    let (sequence, past) = (profile.sequence(), profile.past());
+    let needed = sequence.max().saturating_add(past.min()).max(past.max().saturating_add(sequence.min()));
+    if needed <= limit {
+        return Ok(());
+    }
+    let problem = format!("`{}` reaches to {needed} tokens; the longest sequence is {limit} ({origin})", profile.name());
+    let hint = Some("make `sequence` or `past` of the profile shorter, or `source.max_length` longer".to_owned());
+    Err(Error::Invalid { path: path.to_owned(), key: "engines.profiles".into(), problem, hint })
 }
 
 /// The export that TensorRT can parse: the one named, or a variant of it in the primitive form beside it.

@@ -148,6 +148,11 @@ impl Checked {
         self.skipped.push(Skipped { name: check, oracle, reason: format!("left out at the user's word (--without {check})") });
     }
 
+    /// Says that `check` does not apply, for want of what it needs.
+    pub(crate) fn needs(&mut self, check: CheckName, oracle: OracleKind) {
+        self.skipped.push(Skipped { name: check, oracle, reason: check.needs().to_owned() });
+    }
+
     fn push(&mut self, check: CheckName, oracle: OracleKind, sum: Sum, standard: &Standard<'_>) {
         let skipped = |reason: String| Skipped { name: check, oracle, reason };
         if !sum.failed.is_empty() {

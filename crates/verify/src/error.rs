@@ -30,12 +30,20 @@ pub enum Error {
         /// The array and what is wrong with it.
         problem: String,
     },
+    /// A prompts file as a whole.
+    #[error("prompts `{}`: {problem}", path.display())]
+    PromptFile {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
     /// A line of a prompts file.
     #[error("prompts `{}` line {line}: {problem}", path.display())]
     PromptLine {
         /// The file.
         path: PathBuf,
-        /// Counted from 1; 0 when the whole file is meant.
+        /// Counted from 1.
         line: usize,
         /// What is wrong.
         problem: String,
@@ -83,7 +91,9 @@ impl Error {
         match self {
             Self::Golden { hint, .. } => Some(hint.clone()),
             Self::Prompt { .. } => Some("use ids of the model's vocabulary and lengths up to its maximum positions".to_owned()),
-            Self::PromptLine { .. } => Some("write one JSON object a line: {\"ids\": [1, 2, 3]} or {\"text\": \"…\"}".to_owned()),
+            Self::PromptFile { .. } | Self::PromptLine { .. } => {
+                Some("write one JSON object a line: {\"ids\": [1, 2, 3]} or {\"text\": \"…\"}".to_owned())
+            }
             Self::Compare { .. } => Some("capture both files from the same prompts".to_owned()),
             Self::File(_) | Self::Step { .. } | Self::Output { .. } => None,
         }

@@ -4,7 +4,7 @@ use plansmith_tensor::Session;
 
 use crate::checks::{Checked, Progress, verify_against_golden};
 use crate::tolerance::Standard;
-use crate::verdict::{CandidateFacts, CandidateVerdict, OracleAgreement, OracleKind};
+use crate::verdict::{CandidateFacts, CandidateVerdict, CheckName, OracleAgreement, OracleKind};
 use crate::{Capture, Error, Golden, Prompts};
 
 /// A session with what is known of the file it runs.
@@ -45,6 +45,9 @@ impl Oracles<'_> {
         }
         if let Some(Capture { golden, cache }) = capture {
             checked.extend(verify_against_golden(session, golden, Some(cache), OracleKind::Reference, standard, progress)?);
+        }
+        if capture.is_none() && !standard.limits.without.contains(CheckName::Cache) {
+            checked.needs(CheckName::Cache, OracleKind::Golden);
         }
         Ok(checked)
     }

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::label::dtype_label;
-use crate::verdict::{CandidateVerdict, Check, FirstDivergence, Oracle, OracleKind, Outcome, Verdict};
+use crate::verdict::{CandidateVerdict, Check, FirstDivergence, Oracle, OracleKind, Outcome, Skipped, Verdict};
 
 impl Verdict {
     /// The verdict for a terminal: a block a candidate, then a line that names the oracle and says what its agreement proves, then, where
@@ -18,10 +18,11 @@ impl Verdict {
             lines.push(candidate_line(candidate));
             lines.extend(candidate.checks.iter().map(check_line));
             lines.extend(candidate.first_divergence.as_ref().map(FirstDivergence::paragraph));
-            let failed = candidate.failed_to_run.iter();
-            lines.extend(failed.map(|check| format!("  {:<10} FAILED to run {}", check.name, check.reason)));
-            let skipped = candidate.skipped.iter();
-            lines.extend(skipped.map(|skipped| format!("  {:<10} does not apply: {}", skipped.name, skipped.reason)));
+            let told = |skipped: &Skipped, what: &str| {
+                format!("  {:<10} {:<9} {what} {}", skipped.name, oracle_name(skipped.oracle), skipped.reason)
+            };
+            lines.extend(candidate.failed_to_run.iter().map(|check| told(check, "FAILED to run")));
+            lines.extend(candidate.skipped.iter().map(|skipped| told(skipped, "does not apply:")));
         }
         lines.push(self.conclusion());
         let names = |outcome: Outcome| -> Vec<&str> {
@@ -89,12 +90,16 @@ fn candidate_line(candidate: &CandidateVerdict) -> String {
     line
 }
 
-/// One check on one line: what was measured, or what failed and where.
-fn check_line(check: &Check) -> String {
-    let oracle = match check.oracle {
+fn oracle_name(oracle: OracleKind) -> &'static str {
+    match oracle {
         OracleKind::Golden => "golden",
         OracleKind::Reference => "reference",
-    };
+    }
+}
+
+/// One check on one line: what was measured, or what failed and where.
+fn check_line(check: &Check) -> String {
+    let oracle = oracle_name(check.oracle);
     let outcome = if check.passed { "agree" } else { "DIFFER" };
     let mut line = format!("  {:<10} {oracle:<9} {outcome:<6} {:>6} positions  max_rel {:.1e}", check.name, check.positions, check.max_rel);
     if let (Some(kl), Some(top1)) = (check.kl_max, check.top1_agreement) {

@@ -51,6 +51,9 @@ pub enum FolderProblem {
     /// A checkpoint that came from elsewhere.
     #[error("its `model.safetensors` was not written by an import")]
     NotImported,
+    /// A file that somebody changed since the import.
+    #[error("its `{0}` is not as the import wrote it")]
+    Edited(String),
     /// The GGUF itself.
     #[error("it holds the GGUF file itself")]
     Source,
@@ -140,7 +143,7 @@ impl Error {
             Self::Folder { problem, .. } => Some(match problem {
                 FolderProblem::NotAFolder | FolderProblem::Dangling => "choose another name for the folder".to_owned(),
                 FolderProblem::Source => "choose a folder that does not hold the GGUF: the old content would be deleted".to_owned(),
-                FolderProblem::Foreign(_) | FolderProblem::NotImported => {
+                FolderProblem::Foreign(_) | FolderProblem::NotImported | FolderProblem::Edited(_) => {
                     "choose another folder, or add `--force` to delete what it holds".to_owned()
                 }
             }),

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_files::{TempFolder, replace_folder, write_atomic};
+use plansmith_files::{TempFolder, replace_folder, sha256_file, write_atomic};
 use plansmith_tensor::DType;
 use serde::Serialize;
 
@@ -25,7 +25,7 @@ const WRITTEN: [&str; 6] =
 pub struct ImportOptions {
     /// What the weights are written as: `F32` holds every ggml type but F64 exactly, `BF16` rounds to nearest even.
     pub dtype: DType,
-    /// Replace the folder whatever it holds. Else it must be absent, empty, or the result of an import and nothing more.
+    /// Replace the folder whatever it holds. Else it must be absent, empty, or the result of an import, unedited, and nothing more.
     pub force: bool,
 }
 
@@ -89,7 +89,8 @@ pub fn import(file: &Path, out_dir: &Path, options: &ImportOptions, progress: &(
     if let Some(template) = &tokenizer.chat_template {
         write_atomic(&folder.path().join("chat_template.jinja"), template.as_bytes())?;
     }
-    let written = weights::write(file, &folder.path().join(WEIGHTS), &mapped, options.dtype, progress)?;
+    let beside = beside(folder.path())?;
+    let written = weights::write(file, &folder.path().join(WEIGHTS), (&mapped, &beside), options.dtype, progress)?;
     replace_folder(folder, &target)?;
 
     Ok(Imported {
@@ -167,8 +168,19 @@ fn replaceable(file: &Path, out_dir: &Path, force: bool) -> Result<PathBuf, Erro
             return refused(FolderProblem::Foreign(name.into_owned()));
         }
     }
-    match inspect_file(&target.join(WEIGHTS)) {
-        Ok(weights) if weights.header.metadata.contains_key(weights::MARK) => Ok(target),
-        _ => refused(FolderProblem::NotImported),
+    let metadata = match inspect_file(&target.join(WEIGHTS)) {
+        Ok(weights) if weights.header.metadata.contains_key(weights::MARK) => weights.header.metadata,
+        _ => return refused(FolderProblem::NotImported),
+    };
+    let written: weights::Beside = metadata.get(weights::BESIDE).and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+    match beside(&target)?.into_iter().find(|(name, digest)| written.get(name) != Some(digest)) {
+        Some((name, _)) => refused(FolderProblem::Edited(name)),
+        None => Ok(target),
     }
+}
+
+/// The files of `folder`, but for the weights.
+fn beside(folder: &Path) -> Result<weights::Beside, Error> {
+    let files = plansmith_files::list(folder)?.into_iter().filter(|path| path.file_name().is_some_and(|name| name != WEIGHTS));
+    files.map(|path| Ok((path.file_name().unwrap_or_default().to_string_lossy().into_owned(), sha256_file(&path)?))).collect()
 }

@@ -1,12 +1,13 @@
 //! `model.safetensors` from the blocks of a GGUF: decoded in parallel, in pieces, written where they belong.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use half::bf16;
-use plansmith_files::AtomicFile;
+use plansmith_files::{AtomicFile, Digest};
 use plansmith_tensor::DType;
 use rayon::iter::{ParallelBridge, ParallelIterator};
 use serde_json::{Map, json};
@@ -19,6 +20,12 @@ use super::tensors::{Mapped, Rows};
 const PIECE_ELEMENTS: u64 = 1 << 17;
 /// The key of the safetensors metadata that marks a file as written by an import; its value is the name of the GGUF.
 pub(super) const MARK: &str = "plansmith.imported_from";
+
+/// The key of the SHA-256 of each file that the import wrote beside the weights: a JSON object, by name. Tells whether one was edited since.
+pub(super) const BESIDE: &str = "plansmith.imported_beside";
+
+/// SHA-256 of files, by name.
+pub(super) type Beside = BTreeMap<String, Digest>;
 
 /// What was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,9 +46,10 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(mapped: &[Mapped<'_>], dtype: DType, source: &str) -> serde_json::Result<Self> {
+    fn new(mapped: &[Mapped<'_>], dtype: DType, source: &str, beside: &Beside) -> serde_json::Result<Self> {
         let mut entries = Map::new();
-        entries.insert("__metadata__".to_owned(), json!({ "format": "pt", MARK: source }));
+        let beside = serde_json::to_string(beside)?;
+        entries.insert("__metadata__".to_owned(), json!({ "format": "pt", MARK: source, BESIDE: beside }));
         let mut end = 0;
         let mut offsets = Vec::with_capacity(mapped.len());
         for tensor in mapped {
@@ -104,20 +112,20 @@ struct Job<'a> {
     offsets: &'a [u64],
 }
 
-/// Writes `mapped` as `dtype` (F32 or BF16) into `target`, complete or not at all.
+/// Writes `mapped` as `dtype` (F32 or BF16) into `target`, complete or not at all; `beside` is remembered in it.
 ///
 /// `progress` gets (bytes written, bytes to write) of the payload, from several threads.
 pub(super) fn write(
     source_path: &Path,
     target_path: &Path,
-    mapped: &[Mapped<'_>],
+    (mapped, beside): (&[Mapped<'_>], &Beside),
     dtype: DType,
     progress: &(dyn Fn(u64, u64) + Sync),
 ) -> Result<Written, Error> {
     let source = plansmith_files::open(source_path)?;
     let name = source_path.file_name().unwrap_or_default().to_string_lossy();
     let write_failed = |error| plansmith_files::Error::new("write", target_path, error);
-    let layout = Layout::new(mapped, dtype, &name).map_err(|error| write_failed(error.into()))?;
+    let layout = Layout::new(mapped, dtype, &name, beside).map_err(|error| write_failed(error.into()))?;
     let target = AtomicFile::create(target_path)?;
     target.file().set_len(layout.size).map_err(write_failed)?;
     target.file().write_all_at(&layout.header, 0).map_err(write_failed)?;

@@ -27,6 +27,20 @@ fn an_import_is_replaced_and_anything_else_is_not() {
     into(&folder, true).unwrap();
     assert!(!folder.join("model.onnx").exists());
 
+    // A file that was edited, and one that was added under a name of ours.
+    let config = fs::read_to_string(folder.join("config.json")).unwrap();
+    fs::write(folder.join("config.json"), format!("{config} ")).unwrap();
+    let error = into(&folder, false).unwrap_err();
+    assert!(chain(&error).ends_with("its `config.json` is not as the import wrote it"), "{}", chain(&error));
+    assert!(error.hint().unwrap().contains("--force"));
+    assert_eq!(fs::read_to_string(folder.join("config.json")).unwrap(), format!("{config} "));
+    fs::write(folder.join("config.json"), config).unwrap();
+    into(&folder, false).unwrap();
+    fs::write(folder.join("chat_template.jinja"), "mine").unwrap();
+    let error = into(&folder, false).unwrap_err();
+    assert!(chain(&error).ends_with("its `chat_template.jinja` is not as the import wrote it"), "{}", chain(&error));
+    into(&folder, true).unwrap();
+
     // A checkpoint of another source with the same names.
     fs::copy(testdata("blocks.safetensors"), folder.join("model.safetensors")).unwrap();
     let error = into(&folder, false).unwrap_err();

@@ -265,7 +265,7 @@ fn base(object: &Config<'_>, theta: f64, partial: Option<f64>, rules: &RopeRules
         return Err(object.error("partial_rotary_factor", problem));
     }
     // transformers rounds an odd number up to whole pairs.
-    let rotated = 2 * dim.div_ceil(2);
+    let rotated = dim.div_ceil(2).saturating_mul(2);
     if rotated > rules.head_dim || rotated == 0 {
         let problem = match rules.partial {
             None => format!("is {dim}; rotation needs an even one"),

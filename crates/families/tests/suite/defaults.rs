@@ -1,6 +1,7 @@
 //! Each family against its class as the class's own defaults build it (testdata/config_defaults.json, whose maker says what it holds).
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use crate::support::{List, read, short, testdata, ulps};
 use plansmith_families::{Activation, Attention, DecoderSpec, Gain, Layer, Norm, Pairing, families};
@@ -337,4 +338,41 @@ fn windows_follow_the_class() {
     let types = json!(["sliding_attention", "full_attention"]);
     let by_type = json!({ "use_sliding_window": true, "sliding_window": 9, "layer_types": types });
     assert_eq!(windows(by_type), [Some(9), None]);
+}
+
+/// Every place of a number, and every list, within.
+fn places(value: &Value, path: &str, found: &mut Vec<(String, bool)>) {
+    match value {
+        Value::Number(_) => found.push((path.to_owned(), false)),
+        Value::Array(_) => found.push((path.to_owned(), true)),
+        Value::Object(map) => map.iter().for_each(|(key, value)| places(value, &format!("{path}/{key}"), found)),
+        _ => {}
+    }
+}
+
+/// What a stranger may write costs neither memory nor time, whichever key of whichever class it is in.
+#[test]
+fn numbers_and_lists_without_end() {
+    for class in classes() {
+        let mut found = Vec::new();
+        places(&class.config, "", &mut found);
+        for (place, is_list) in found {
+            let values = match is_list {
+                true => vec![json!(vec!["x"; 20_000]), json!(vec![1.5; 20_000]), json!(vec![json!([["global"], 4096]); 20_000])],
+                false => vec![json!(1_u64 << 31), json!(1e18), json!(u64::MAX)],
+            };
+            for value in values {
+                let mut config = class.config.clone();
+                *config.pointer_mut(&place).unwrap() = value.clone();
+                let start = Instant::now();
+                let read = read(&config, &class.tensors);
+                let short: String = value.to_string().chars().take(40).collect();
+                let (what, took) = (format!("{}: {place} of {short}", class.model_type), start.elapsed());
+                assert!(took < Duration::from_secs(2), "{what} took {took:?}");
+                if let Err(error) = read {
+                    assert!(error.to_string().len() < 1000, "{what}: {} bytes of message", error.to_string().len());
+                }
+            }
+        }
+    }
 }

@@ -461,4 +461,10 @@ fn options_of_other_families() {
     let odd = json!({ "model_type": "codegen", "n_embd": 4094, "n_head": 2 });
     refuses_alone(odd, "`n_embd` is 4094, no multiple of the 4 blocks of the projection");
     refuses_alone(json!({ "model_type": "emu3" }), "`text_config` is missing");
+    let endless = json!({ "model_type": "gpt_neo", "num_layers": 2, "attention_types": vec![json!([["global"], 4096]); 1000] });
+    refuses_alone(endless, "`attention_types` is no list of pairs, names of layers and how often, of up to 4096 layers");
+    let nested = json!({ "model_type": "emu3", "text_config": { "hidden_size": 1_u64 << 31 } });
+    refuses_alone(nested, "`text_config.hidden_size` is 2147483648, more than any tensor's dimension; the largest is 65536");
+    let turned = json!({ "model_type": "glm", "rope_parameters": { "rope_theta": 1e4, "partial_rotary_factor": 1e18 } });
+    refuses_alone(turned, "`rope_parameters.head_dim` is 128, of which 1000000000000000000 is to be rotated; rotation needs 2 to head_dim");
 }

@@ -28,7 +28,7 @@ impl Golden {
     /// It is not a safetensors file; a tensor is unknown, missing, of another dtype, or does not fit the others; an id is outside the
     /// vocabulary of the logits; a logit that would be compared is NaN or infinite. Names the tensor.
     pub fn open(path: &Path) -> Result<Self, Error> {
-        let file = Arc::new(plansmith_files::open(path)?);
+        let file = Arc::new(plansmith_files::open_regular(path)?);
         let source = Source { file, path: path.into(), data_start: 0 };
         let (source, header) = source.header()?;
         let mut groups: BTreeMap<String, BTreeMap<&str, (String, TensorInfo)>> = BTreeMap::new();
@@ -55,7 +55,7 @@ impl Golden {
     /// Whether the file's header is that of a golden file: a safetensors file with the tensors of prompt sets, and no others. Reads no payload.
     pub fn is_at(path: &Path) -> bool {
         let header = || {
-            let source = Source { file: Arc::new(plansmith_files::open(path)?), path: path.into(), data_start: 0 };
+            let source = Source { file: Arc::new(plansmith_files::open_regular(path)?), path: path.into(), data_start: 0 };
             source.header()
         };
         header().is_ok_and(|(source, header)| {

@@ -22,7 +22,7 @@ impl Prompts {
     /// called `line-n`. `tokenize` turns a text into ids (special tokens as the caller's tokenizer adds them) or says why it cannot.
     ///
     /// # Errors
-    /// The file cannot be read; a line is not such an object, has no token, an id outside `0..vocab` or more than `max_positions` tokens.
+    /// The file cannot be read, is no regular file, or holds no prompt; a line is not such an object, has no token, an id outside `0..vocab` or more than `max_positions` tokens.
     /// Names the line.
     pub fn from_jsonl(
         path: &Path,
@@ -32,8 +32,7 @@ impl Prompts {
     ) -> Result<Self, Error> {
         let metadata = plansmith_files::metadata(path)?;
         if !metadata.is_file() || metadata.len() > MOST_BYTES {
-            let problem = format!("no regular file of at most {MOST_BYTES} bytes: name a file of JSON lines");
-            return Err(Error::PromptLine { path: path.to_owned(), line: 1, problem });
+            return Err(Error::PromptFile { path: path.to_owned(), problem: format!("no regular file of at most {MOST_BYTES} bytes") });
         }
         let text = plansmith_files::read_to_string(path)?;
         let mut sets = Vec::new();
@@ -55,7 +54,7 @@ impl Prompts {
             sets.push(PromptSet::new(&format!("line-{line}"), 1, ids, None, None, None)?);
         }
         if sets.is_empty() {
-            return Err(Error::PromptLine { path: path.to_owned(), line: 0, problem: "there is no prompt in the file".to_owned() });
+            return Err(Error::PromptFile { path: path.to_owned(), problem: "there is no prompt in the file".to_owned() });
         }
         Ok(Self::new(sets)?.limited_to(max_positions))
     }

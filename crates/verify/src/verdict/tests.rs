@@ -106,11 +106,11 @@ fn the_summary_names_the_oracle_and_last_what_was_not_executed() {
     let wanted = "\
 model.onnx on rten, bf16 stored, fp32 computed: agree
   padded     reference agree     312 positions  max_rel 3.0e-6  KL max 3.0e-12  top-1 100.00 %
-  cache      does not apply: needs a source that can be executed
+  cache      golden    does not apply: needs a source that can be executed
 bad.onnx on rten, bf16 stored, fp32 computed: disagree: outside the tolerance: padded
   padded     reference DIFFER    312 positions  max_rel 5.0e-1  KL max 3.0e-12  top-1 100.00 %
              max_rel 5.00e-1 exceeds 1e-4; worst in set `left-padded`, row 2, column 5
-  cache      does not apply: needs a source that can be executed
+  cache      golden    does not apply: needs a source that can be executed
 decode.plan on rten, bf16 stored, fp32 computed: not_executed: no GPU: header and hashes agree with the manifest
 disagree (oracle: the built-in reference); 1 of 3 candidates disagree
 not_executed on this host: decode.plan";
