@@ -372,6 +372,10 @@ pub(crate) struct Engine {
     /// What else a plan of the enterprise flavour is to be used with: ampere-plus or same-compute-capability, and version
     #[arg(long, value_delimiter = ',', value_name = "WITH,...")]
     pub(crate) compatible: Vec<String>,
+    /// Where what the enterprise flavour measures is kept for the next build: a file, or off [default: one for each GPU and library in the
+    /// cache folder]
+    #[arg(long, value_name = "FILE")]
+    pub(crate) timing_cache: Option<PathBuf>,
     /// How several profiles become plans: plan-each, one-plan (with all profiles) or one-dynamic (one profile that covers all)
     #[arg(long, default_value = "plan-each", value_name = "HOW")]
     pub(crate) profiles_as: ProfilesAs,

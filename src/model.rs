@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{Flavor, WorkerPaths, check_plan, manifest_path};
+use plansmith_engine::{Flavor, PlanManifest, WorkerPaths, check_plan, manifest_path};
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
@@ -124,7 +124,7 @@ fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
     let checks = plans.iter().map(|plan| check_plan(plan, &manifest_path(plan))).collect::<Result<Vec<_>, _>>()?;
     let first = checks.first().map(|check| &check.manifest);
     let flavor = first.map_or(Flavor::Rtx, |manifest| manifest.flavor);
-    let architectures = first.map(|manifest| manifest.architectures.iter().map(|built_for| built_for.name()).collect::<Vec<_>>());
+    let targets = first.map(PlanManifest::targets);
     let paths = WorkerPaths::find(flavor, &lookup(tools))?;
     match open_plans(&paths, checks, &open_options(tools).device)? {
         OpenedPlans::Session(loaded) => Ok(loaded),
@@ -132,7 +132,7 @@ fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
             let text = format!("{} was checked and cannot be executed here: {}", name(plans), reason.why);
             Err(Failure::new(text).hint(format!(
                 "run it on a host with a GPU of {}, or run the ONNX graph that it was built from: it computes the same",
-                architectures.unwrap_or_default().join(" or ")
+                targets.unwrap_or_default().join(" or ")
             )))
         }
     }

@@ -40,9 +40,10 @@ fn a_dry_run_says_everything_and_starts_nothing() {
     assert_eq!(plans[1]["plan"], "sm80+sm120/chat.plan");
     assert_eq!(plans[1]["profiles"][0]["profile"]["past"], serde_json::json!([0, 1024, 4095]));
     let memory = &plans[0]["profiles"][0]["memory"];
-    // Four caches of 8 rows × 2 heads × 2048 × 16 in bf16, and one token more; 8 × 1 × 256 logits in fp32.
-    let bytes = ["past", "present", "logits"].map(|part| memory[part].as_u64().unwrap());
-    assert_eq!(bytes, [4_194_304, 4_196_352, 8192]);
+    // Four caches of 8 rows × 2 heads × 2048 × 16 in bf16, and one token more; 8 × 1 × 256 logits in fp32; a mask of two bytes for 8 rows,
+    // one token, the 2049 that it sees, and each of two key heads.
+    let bytes = ["past", "present", "logits", "masks"].map(|part| memory[part].as_u64().unwrap());
+    assert_eq!(bytes, [4_194_304, 4_196_352, 8192, 65_568]);
     assert_eq!(names(folder.path()), ["bf16"]);
 
     let refused = without_worker(&["--arch", "sm75"]).exits(2);

@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Doctor, output: &Output) -> Result<Outcome, Failure> {
             findings.push(Finding { what: "gpu", usable: true, detail: format!("{} (compute {})", gpu.name, gpu.compute) });
         }
         Some(None) => {
-            let detail = "no CUDA device: plans of TensorRT-RTX build here but are not executed".to_owned();
+            let detail = "no CUDA device: plans of TensorRT-RTX build here, those of TensorRT do not, and none is executed".to_owned();
             findings.push(Finding { what: "gpu", usable: false, detail });
         }
         // Without a worker nobody asked.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plansmith_engine::{
     Architecture, ArchitecturesAs, BuildReport, BuildRequest, Compatible, Error, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup,
-    NATIVE, PlanCache, PlanParts, Preset, Profile, Weights, WorkerPaths, inspect_model, spread,
+    NATIVE, PlanCache, PlanParts, Preset, Profile, TimingCache, TimingRecord, Weights, WorkerPaths, inspect_model, spread,
 };
 use serde_json::{Value, json};
 
@@ -26,11 +26,14 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let architectures_as = if architectures.is_empty() { ArchitecturesAs::OnePlan } else { args.arch_as };
     let weights: Weights = args.weights.parse()?;
     let compatible = args.compatible.iter().map(|name| name.parse()).collect::<Result<Vec<Compatible>, _>>()?;
+    Compatible::check(&compatible, flavor)?;
+    let timing_cache = args.timing_cache.as_deref().map_or(TimingCache::Usual, TimingCache::named);
+    timing_cache.check(flavor)?;
     // What TensorRT cannot take is told without it.
     let lengths = inspect_model(&args.onnx)?.lengths;
     let profiles = args.profile.iter().map(|text| Preset::parse(text, &lengths)).collect::<Result<Vec<Profile>, _>>()?;
     let plans = spread(&architectures, architectures_as, &profiles, args.profiles_as)?;
-    let requests: Vec<BuildRequest> = plans.into_iter().map(|parts| request(args, parts, weights, &compatible)).collect();
+    let requests: Vec<BuildRequest> = plans.into_iter().map(|parts| request(args, parts, weights, &compatible, &timing_cache)).collect();
     if args.dry_run {
         let forecasts = requests.iter().map(Forecast::of).collect::<Result<Vec<_>, _>>()?;
         return forecast::show(&requests, &forecasts, args.json, output);
@@ -62,7 +65,7 @@ fn targets(flavor: Flavor, names: &[String]) -> Result<Vec<Architecture>, Error>
     }
 }
 
-fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible]) -> BuildRequest {
+fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible], timings: &TimingCache) -> BuildRequest {
     let plan = args.output.as_deref().unwrap_or(Path::new("")).join(parts.path());
     let PlanParts { architectures, profiles } = parts;
     BuildRequest {
@@ -74,6 +77,7 @@ fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Comp
         source: None,
         weights,
         compatible: compatible.to_vec(),
+        timing_cache: timings.clone(),
         prove_reproducible: args.prove_reproducible,
     }
 }
@@ -101,7 +105,7 @@ fn as_json(report: &BuildReport) -> Value {
         "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
         "bytes": report.manifest.plan.bytes, "build_s": report.build.as_secs_f64(), "peak_bytes": report.peak_bytes,
         "weights": report.manifest.weights, "refit": report.manifest.refit.len(), "reproducible": report.manifest.reproducible, "warnings": report.manifest.warnings,
-        "cached": report.cached, "cost": report.manifest.cost,
+        "cached": report.cached, "cost": report.manifest.cost, "timing_cache": report.manifest.timing_cache,
     })
 }
 
@@ -122,9 +126,20 @@ pub(crate) fn show_farm(event: &FarmEvent<'_>, output: &Output) {
     match event {
         FarmEvent::Worker(_, event) => show(event, output),
         FarmEvent::Started(_, bytes) => output.detail(format!("a worker starts; about {} are expected", human_bytes(*bytes))),
+        FarmEvent::Done(_, report) => {
+            let timings = report.manifest.timing_cache.iter();
+            timings.flat_map(notes_on_timings).for_each(|note| output.note(note));
+        }
         FarmEvent::NotKept(_, error) => output.note(format!("the plan is built, and not kept in the cache: {error}")),
-        FarmEvent::Done(..) | FarmEvent::Opens | FarmEvent::Closes => {}
+        FarmEvent::Opens | FarmEvent::Closes => {}
     }
+}
+
+/// What did not go as wished with a timing cache.
+fn notes_on_timings(record: &TimingRecord) -> impl Iterator<Item = String> {
+    let refused = record.refused.as_ref().map(|why| format!("everything is measured anew, since the timing cache was refused: {why}"));
+    let not_kept = record.not_kept.as_ref().map(|why| format!("the plan is built, and its timings are not kept (--timing-cache): {why}"));
+    refused.into_iter().chain(not_kept)
 }
 
 /// TensorRT's log, as loud as asked for.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plansmith_engine::{LayerSummary, PlanHeader, PlanManifest, RefitRecord, Reproducibility, Weights, manifest_path};
+use plansmith_engine::{BuildHost, LayerSummary, PlanHeader, PlanManifest, RefitRecord, Reproducibility, Weights, manifest_path};
 use serde_json::json;
 
 use super::inspect::Report;
@@ -36,6 +36,11 @@ pub(super) fn report(path: &Path) -> Result<Report, Failure> {
 fn described(path: &Path, manifest: &PlanManifest, lines: &mut Vec<String>) {
     let graph = &manifest.onnx.graph;
     lines.push(format!("  built by plansmith {} from {} (sha256 {})", manifest.plansmith, graph.name, graph.sha256));
+    if let BuildHost::Gpu(gpu) = &manifest.host {
+        let with: Vec<&str> = manifest.compatible.iter().map(|compatible| compatible.name()).collect();
+        let with = if with.is_empty() { String::new() } else { format!(", compatible: {}", with.join(", ")) };
+        lines.push(format!("  built on {} (compute {}, CUDA {}){with}", gpu.name, gpu.compute, gpu.cuda));
+    }
     lines.extend(manifest.profiles.iter().map(|record| format!("  profile {}", record.profile)));
     let tensor = |tensor: &plansmith_engine::TensorRecord| {
         let shape: Vec<String> = tensor.shape.iter().map(|&dim| if dim < 0 { "?".to_owned() } else { dim.to_string() }).collect();
@@ -55,6 +60,11 @@ fn described(path: &Path, manifest: &PlanManifest, lines: &mut Vec<String>) {
         Weights::Streaming => "  weights are in the plan and may be streamed from host memory".to_owned(),
         Weights::Stripped => stripped(path, manifest),
     });
+    if let Some(timings) = &manifest.timing_cache {
+        let read = timings.read.map_or("none".to_owned(), |digest| digest.to_string());
+        lines.push(format!("  timing cache: began with {read}, left {}", timings.written));
+        lines.extend(timings.refused.iter().map(|why| format!("  timing cache refused: {why}")));
+    }
     let proof = match &manifest.reproducible {
         Reproducibility::Proved { .. } => "a second build gave the same bytes",
         Reproducibility::Differs { .. } => "a second build gave other bytes",

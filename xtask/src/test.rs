@@ -76,6 +76,7 @@ fn ignored(setup: &Setup, worker: Option<&Worker>, clients: &Clients, linters: O
             Some(asset) => Some(asset.title()),
             None if test.needs_worker() && worker.is_none() => Some("the worker"),
             None if test.needs_gpu() && !gpu => Some("a GPU"),
+            None if test.needs_enterprise() && !gpu::has_enterprise() => Some(gpu::ENTERPRISE),
             None if test.needs_chromium() && chromium.is_none() => Some("Chromium (PLANSMITH_CHROMIUM names one)"),
             None if test.needs_python_clients() && !clients.have_pythons() => Some("onnxruntime-genai and Optimum"),
             None if test.needs_transformers_js() && !clients.have_modules() => Some("transformers.js"),

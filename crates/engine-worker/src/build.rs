@@ -19,6 +19,7 @@ use crate::parse::{c_string, checked, parse};
 use crate::progress::Monitor;
 use crate::refit::Observer;
 use crate::serve::Client;
+use crate::timing::Timings;
 use crate::{layers, names, network, partial};
 
 /// Builds a plan and leaves it under a partial name.
@@ -29,8 +30,8 @@ pub(crate) fn build(
     logger: &Logger,
     client: &Client,
     order: &BuildOrder,
-    model: &OwnedFd,
-    plan_folder: &OwnedFd,
+    [model, plan_folder]: &[OwnedFd; 2],
+    timings: Option<OwnedFd>,
 ) -> Result<BuiltPlan, Failure> {
     #[cfg(not(feature = "enterprise"))]
     crate::turns::take();
@@ -39,7 +40,8 @@ pub(crate) fn build(
     let monitor = Monitor::new(client.clone())?;
     let nothing = |what: &str| failed(format!("TensorRT gave no {what}"), logger.take(Severity::Warning));
 
-    // Dropped in reverse: the parser owns weights that the network uses, the builder what it made.
+    // Dropped in reverse: the parser owns weights that the network uses, the builder what it made and uses the timings.
+    let mut known = None;
     let mut builder = libraries.builder(logger)?;
     let flags = 1 << NetworkDefinitionCreationFlag::kSTRONGLY_TYPED as u32;
     let mut network = owned(builder.pin_mut().createNetworkV2(flags)).ok_or_else(|| nothing("network"))?;
@@ -75,6 +77,9 @@ pub(crate) fn build(
 
     configure(config.pin_mut(), &order.architectures)?;
     widen(config.pin_mut(), &order.compatible);
+    if let Some((memory, alien)) = timings.zip(order.timings) {
+        known = Some(Timings::attach(&mut config, logger, memory.into(), alien)?);
+    }
     for (index, shapes) in (0..).zip(&order.profiles) {
         add_profile(builder.pin_mut(), config.pin_mut(), index, &inputs, shapes, logger)?;
     }
@@ -105,6 +110,7 @@ pub(crate) fn build(
     }
     // SAFETY: `data` points to `size` bytes that live as long as `memory`.
     let plan = unsafe { std::slice::from_raw_parts(data, size) };
+    let timings = known.as_ref().map(Timings::leave).transpose()?;
     let layers = summary.unwrap_or_else(|| layers::summary(&network));
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
@@ -122,6 +128,7 @@ pub(crate) fn build(
         outputs,
         cache,
         refit,
+        timings,
         layers,
         warnings,
         parse_ms,

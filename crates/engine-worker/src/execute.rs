@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use cxx::UniquePtr;
+use memmap2::Mmap;
 use plansmith_engine::protocol::{Failure, LoadTimes, OpenOrder, PlanOrder, Ready, SharedTensor, StepOrder};
 use plansmith_engine::{
     CachePair, Gpu, NotExecuted, PlanManifest, Profile, Severity, TensorRecord, Weights, device_buffers, fits_host, refusal, static_slots,
@@ -384,11 +385,14 @@ fn deserialise(
     times: &mut LoadTimes,
 ) -> Result<Option<UniquePtr<ICudaEngine>>, Failure> {
     let start = Instant::now();
-    let bytes = plansmith_files::read(&plan.path).map_err(|error| because("the plan", &error))?;
+    let file = plansmith_files::open(&plan.path).map_err(|error| because("the plan", &error))?;
+    // SAFETY: nothing is written through the mapping. The client has just compared every byte with the manifest; whoever changes the file
+    // from then on changes what TensorRT reads, and one who shortens it ends this process, which the client tells.
+    let bytes = unsafe { Mmap::map(&file) }.map_err(|error| because("the plan", &error))?;
     times.read_us += microseconds(start);
     logger.take(Severity::Verbose);
     let start = Instant::now();
-    // SAFETY: `bytes` lives for the time of the call, after which TensorRT needs it no more.
+    // SAFETY: the mapping lives for the time of the call, after which TensorRT needs it no more.
     let engine = unsafe { runtime.pin_mut().deserializeCudaEngine(bytes.as_ptr().cast(), bytes.len()) };
     times.deserialise_us += microseconds(start);
     let log = logger.take(Severity::Error);

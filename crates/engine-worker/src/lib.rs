@@ -25,6 +25,7 @@ mod progress;
 mod refill;
 mod refit;
 mod serve;
+mod timing;
 #[cfg(not(feature = "enterprise"))]
 mod turns;
 

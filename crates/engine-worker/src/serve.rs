@@ -129,13 +129,14 @@ fn answer(client: &Client, stream: &UnixStream, addresses: RandomisedAddresses) 
             (Request::Build(_), _) if built => Err(failed("this worker has built a plan already; the next needs another", Vec::new())),
             (Request::Build(order), _) => {
                 built = true;
-                let (model, plan) = (descriptor(stream)?, descriptor(stream)?);
+                let folders = [descriptor(stream)?, descriptor(stream)?];
+                let timings = order.timings.map(|_| descriptor(stream)).transpose()?;
                 match (FLAVOR, &gpu) {
                     (Flavor::Enterprise, Err(why)) => {
                         let message = format!("TensorRT builds only on the GPU that a plan is for, and none can be used here: {why}");
                         Err(failed(message, Vec::new()))
                     }
-                    _ => build(&libraries, &logger, client, &order, &model, &plan).map(Reply::Built),
+                    _ => build(&libraries, &logger, client, &order, &folders, timings).map(Reply::Built),
                 }
             }
             (Request::Step(order), Some(executor)) => executor.step(order).map(|logits| Reply::Tensors(vec![logits])),

@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::architecture::check_all_different;
-use crate::{Architecture, Compatible, Error, PlanManifest, Profile, ProfilesAs, SourceRecord, Weights, check_profile_names};
+use crate::{
+    Architecture, Compatible, Error, Flavor, PlanManifest, Profile, ProfilesAs, SourceRecord, TimingCache, Weights, check_profile_names,
+};
 
 /// A plan to build.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,6 +27,8 @@ pub struct BuildRequest {
     pub weights: Weights,
     /// What else it is to be used with; for the enterprise flavour.
     pub compatible: Vec<Compatible>,
+    /// Where what the builder measures is kept; for the enterprise flavour.
+    pub timing_cache: TimingCache,
     /// Whether to build it twice, in two processes, and compare the bytes; not done where addresses stay randomised.
     pub prove_reproducible: bool,
 }
@@ -41,8 +45,14 @@ impl BuildRequest {
             source: None,
             weights: Weights::Embedded,
             compatible: Vec::new(),
+            timing_cache: TimingCache::Usual,
             prove_reproducible: false,
         }
+    }
+
+    /// The flavour that it is for: where no architecture is named, the one that builds for the GPU that it runs on.
+    pub fn flavor(&self) -> Flavor {
+        if self.architectures.is_empty() { Flavor::Enterprise } else { Flavor::Rtx }
     }
 
     /// Refuses no profile, and architectures or profiles that are named twice.

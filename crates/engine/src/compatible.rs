@@ -32,7 +32,10 @@ impl Compatible {
     }
 
     /// Refuses what `flavor` does not have, and two that exclude each other.
-    pub(crate) fn check(all: &[Self], flavor: Flavor) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// [`Error::Compatible`].
+    pub fn check(all: &[Self], flavor: Flavor) -> Result<(), Error> {
         let refuse = |reason: &str| {
             let names: Vec<&str> = all.iter().map(|compatible| compatible.name()).collect();
             Err(Error::Compatible { names: names.join(","), reason: reason.to_owned() })

@@ -244,6 +244,18 @@ pub enum Error {
         /// What is wrong.
         reason: String,
     },
+    /// A timing cache that is of no use.
+    #[error("timing cache `{}`: {reason}{}", path.display(), listed(log))]
+    TimingCache {
+        /// The file.
+        path: PathBuf,
+        /// Why it is of no use.
+        reason: String,
+        /// The library's own words, where it was asked.
+        log: Vec<String>,
+        /// The next step.
+        hint: &'static str,
+    },
     /// The worker took too long.
     #[error("the TensorRT worker was stopped while {doing}: it took longer than {} s", limit.as_secs_f64())]
     TimedOut {
@@ -306,6 +318,9 @@ impl Error {
         let builds_for = || format!("TensorRT-RTX builds for {}", named(&Architecture::ALL));
         match self {
             Self::UnknownArchitecture { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`? {}", builds_for())),
+            Self::UnknownArchitecture { name, .. } if name == crate::NATIVE => {
+                Some(format!("`{name}` is for `--flavor enterprise`; {}", builds_for()))
+            }
             Self::UnknownArchitecture { nearest: None, .. } | Self::Architectures(_) => Some(builds_for()),
             Self::ArchitectureOfEnterprise { .. } => Some(format!(
                 "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",
@@ -314,6 +329,7 @@ impl Error {
             Self::ArchitecturesOfEnterprise => Some("say `--arch native`, on a machine with the GPU that the plan is for".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
+            Self::TimingCache { hint, .. } => Some((*hint).to_owned()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),
             Self::Unfit { .. } => {
                 Some("build the plan for this host, with its library: plansmith engine MODEL.onnx --arch smXX".to_owned())

@@ -64,7 +64,7 @@ impl Forecast {
         request.check()?;
         let model = inspect_model(&request.onnx)?;
         let profiles = request.profiles.iter().map(|profile| {
-            let (record, memory) = crate::prepared::shaped(profile, &model)?;
+            let (record, memory) = crate::prepared::shaped(profile, &model, request.flavor())?;
             Ok(ProfileForecast { record, memory, switches_at: model.lengths.switches_within(profile) })
         });
         let profiles = profiles.collect::<Result<Vec<_>, Error>>()?;

@@ -169,7 +169,7 @@ impl Farm {
             loop {
                 while failed.is_none()
                     && running.len() < self.jobs.max(1)
-                    && let Some(next) = self.next(&waiting, &running)
+                    && let Some(next) = self.next(jobs, &waiting, &running)
                 {
                     let job = waiting.remove(next);
                     told(FarmEvent::Started(job.index, job.estimate));
@@ -209,11 +209,14 @@ impl Farm {
         }
     }
 
-    /// The first that fits beside those that run.
-    fn next(&self, waiting: &[Waiting], running: &BTreeMap<usize, Waiting>) -> Option<usize> {
+    /// The first that fits beside those that run. Builders that measure on the GPU do so one after another: side by side they would measure
+    /// each other, and the timings that one leaves are those that the next begins with.
+    fn next(&self, jobs: &[Job], waiting: &[Waiting], running: &BTreeMap<usize, Waiting>) -> Option<usize> {
         let used: u64 = running.values().map(|job| job.estimate).sum();
+        let measures = |job: &Waiting| !jobs[job.index].paths.flavor.builds_anywhere();
+        let measured = running.values().any(measures);
         let fits = |job: &Waiting| running.is_empty() || used.saturating_add(job.estimate) <= self.memory;
-        waiting.iter().position(fits)
+        waiting.iter().position(|job| fits(job) && !(measured && measures(job)))
     }
 
     fn keep(&self, job: &Waiting, report: &BuildReport) -> Result<(), Error> {

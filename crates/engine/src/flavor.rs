@@ -34,6 +34,14 @@ impl Flavor {
         self == Self::Rtx
     }
 
+    /// No GPU that it builds for has more memory, in bytes: a GB10 has 128 GiB, and a B300 288 GB.
+    pub fn most_memory(self) -> u64 {
+        match self {
+            Self::Rtx => 128 << 30,
+            Self::Enterprise => 288 << 30,
+        }
+    }
+
     /// As NVIDIA calls it.
     pub fn title(self) -> &'static str {
         match self {

@@ -17,11 +17,17 @@ pub fn fits_host(manifest: &PlanManifest, library: PlanVersion, gpu: Option<&Gpu
     let mut compared = vec![format!("library: {} {library}, {by}", manifest.flavor.title())];
     let Some(gpu) = gpu else { return Ok(compared) };
     let here = format!("{} (compute {})", gpu.name, gpu.compute);
-    // Plans of the enterprise flavour name none: they are for the GPU that built them, and what their options add.
-    if !manifest.architectures.is_empty() && !architectures(manifest).iter().any(|architecture| *architecture == architecture_of(gpu)) {
+    let from_ampere = || gpu.compute.split('.').next().and_then(|major| major.parse::<u32>().ok()) >= Some(8);
+    // Plans of the enterprise flavour are for the GPU that built them, and what their options add.
+    let widened = manifest.compatible.contains(&Compatible::AmperePlus) && from_ampere();
+    if !widened && !manifest.targets().contains(&gpu.architecture()) {
         return Err(format!("{}; this GPU is {here}", built_for(manifest)));
     }
-    compared.push(format!("architecture: {here}"));
+    let model = match &manifest.host {
+        BuildHost::Gpu(there) if there.name != gpu.name => format!(", built on {}: kernels were chosen for that model", there.name),
+        _ => String::new(),
+    };
+    compared.push(format!("architecture: {here}{model}"));
     if let BuildHost::Gpu(there) = &manifest.host {
         let major = |cuda: &str| cuda.split('.').next().and_then(|major| major.parse::<u32>().ok());
         if major(&gpu.cuda) < major(&there.cuda) {
@@ -48,7 +54,7 @@ pub fn refusal(manifest: &PlanManifest, gpu: Option<&Gpu>, log: &[String]) -> St
         let free = gpu.map_or(String::new(), |gpu| format!(" of {} MB", gpu.memory / 1_000_000));
         format!("the plan of {} MB does not fit into the GPU's memory{free} beside what is there", manifest.plan.bytes / 1_000_000)
     } else {
-        format!("{} for {}", built_with(manifest), architectures(manifest).join(", "))
+        format!("{} for {}", built_with(manifest), manifest.targets().join(", "))
     }
 }
 
@@ -57,16 +63,7 @@ fn built_with(manifest: &PlanManifest) -> String {
 }
 
 fn built_for(manifest: &PlanManifest) -> String {
-    format!("it was built for {}", architectures(manifest).join(", "))
-}
-
-fn architectures(manifest: &PlanManifest) -> Vec<String> {
-    manifest.architectures.iter().map(|architecture| architecture.name().to_owned()).collect()
-}
-
-/// `sm89` of compute capability `8.9`.
-fn architecture_of(gpu: &Gpu) -> String {
-    format!("sm{}", gpu.compute.replace('.', ""))
+    format!("it was built for {}", manifest.targets().join(", "))
 }
 
 #[cfg(test)]
@@ -102,6 +99,21 @@ mod tests {
         let old = fits_host(&manifest, right, Some(&gpu("8.9", "11.8"))).unwrap_err();
         assert_eq!(old, "it was built under a driver for CUDA 12.8; the driver here (535.104) supports CUDA 11.8");
         assert_eq!(fits_host(&manifest, right, Some(&gpu("8.9", "13.0"))).unwrap().len(), 3);
+    }
+
+    #[test]
+    fn a_plan_that_names_no_architecture_is_for_the_gpu_that_built_it() {
+        let (mut manifest, right) = (manifest(), version("1.7.1.116"));
+        manifest.architectures.clear();
+        manifest.host = BuildHost::Gpu(Gpu { name: "NVIDIA H200".to_owned(), ..gpu("9.0", "12.8") });
+        let other = fits_host(&manifest, right, Some(&gpu("8.9", "12.8"))).unwrap_err();
+        assert_eq!(other, "it was built for sm90; this GPU is NVIDIA GeForce RTX 2080 (compute 8.9)");
+        let alike = fits_host(&manifest, right, Some(&gpu("9.0", "12.8"))).unwrap();
+        assert!(alike[1].ends_with(", built on NVIDIA H200: kernels were chosen for that model"), "{alike:?}");
+        manifest.compatible = vec![Compatible::AmperePlus];
+        assert!(fits_host(&manifest, right, Some(&gpu("12.0", "12.8"))).is_ok());
+        assert!(fits_host(&manifest, right, Some(&gpu("7.5", "12.8"))).is_err());
+        assert_eq!(refusal(&manifest, None, &["anything else".to_owned()]), "it was built with TensorRT-RTX 1.7.1.116 for sm90");
     }
 
     /// The texts are NVIDIA's, as met in the field.

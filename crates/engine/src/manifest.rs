@@ -7,7 +7,8 @@ use plansmith_tensor::{DType, TensorSignature};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, ProfilesAs, RefitRecord, TensorShapes, Weights,
+    Architecture, Compatible, Error, Flavor, LayerSummary, PlanHeader, PlanVersion, Profile, ProfilesAs, RefitRecord, TensorShapes,
+    TimingRecord, Weights,
 };
 
 /// A file by name, size and digest.
@@ -170,6 +171,13 @@ pub struct Gpu {
     pub memory: u64,
 }
 
+impl Gpu {
+    /// `sm89` of compute capability 8.9.
+    pub fn architecture(&self) -> String {
+        format!("sm{}", self.compute.replace('.', ""))
+    }
+}
+
 /// Size and digest of a plan.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -271,6 +279,9 @@ pub struct PlanManifest {
     /// What else it may be used with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub compatible: Vec<Compatible>,
+    /// The timings that its kernels were chosen by, where they were kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timing_cache: Option<TimingRecord>,
     /// Where the weights are.
     #[serde(default, skip_serializing_if = "Weights::is_embedded")]
     pub weights: Weights,
@@ -300,6 +311,14 @@ pub struct PlanManifest {
 }
 
 impl PlanManifest {
+    /// What it runs on: the architectures that it names, else that of the GPU that built it.
+    pub fn targets(&self) -> Vec<String> {
+        match &self.host {
+            BuildHost::Gpu(gpu) if self.architectures.is_empty() => vec![gpu.architecture()],
+            _ => self.architectures.iter().map(|architecture| architecture.name().to_owned()).collect(),
+        }
+    }
+
     /// The version of this layout.
     pub const SCHEMA_VERSION: u32 = 1;
 

@@ -5,7 +5,7 @@ use std::fmt;
 use plansmith_tensor::{Signature, TensorSignature};
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, MEMORY_LIMIT, Profile, TensorShapes, static_slots};
+use crate::{Error, Flavor, Profile, TensorShapes, static_slots};
 
 /// Bytes on the device at a profile's maximum. What kernels need for themselves comes on top.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -19,19 +19,24 @@ pub struct DeviceMemory {
     pub present: u64,
     /// `logits`.
     pub logits: u64,
-    /// Token ids, mask and positions.
+    /// The masks that attention is given, one for each row that it is divided into.
+    pub masks: u64,
+    /// Token ids, the mask that is given from outside, and positions.
     pub tokens: u64,
 }
 
 impl DeviceMemory {
     /// All of it.
     pub fn total(&self) -> u64 {
-        [self.weights, self.past, self.present, self.logits, self.tokens].into_iter().fold(0, u64::saturating_add)
+        [self.weights, self.past, self.present, self.logits, self.masks, self.tokens].into_iter().fold(0, u64::saturating_add)
     }
 
-    /// Of a step of the largest size that `inputs`, shaped by `profile`, allow.
-    pub(crate) fn at_most(profile: &Profile, signature: &Signature, inputs: &[TensorShapes], weights: u64) -> Self {
-        let mut memory = Self { weights, past: 0, present: 0, logits: 0, tokens: 0 };
+    /// Of a step of the largest size that `inputs`, shaped by `profile`, allow; `mask` is what the graph's masks take for one row of the batch,
+    /// one new token and one token that it may see.
+    pub(crate) fn at_most(profile: &Profile, signature: &Signature, inputs: &[TensorShapes], weights: u64, mask: u64) -> Self {
+        let seen = static_slots(&signature.inputs).unwrap_or(profile.total().max());
+        let masks = [profile.batch().max(), profile.sequence().max(), seen].into_iter().fold(mask, u64::saturating_mul);
+        let mut memory = Self { weights, past: 0, present: 0, logits: 0, masks, tokens: 0 };
         let add = |sum: &mut u64, bytes: Option<u64>| *sum = sum.saturating_add(bytes.unwrap_or(u64::MAX));
         for (input, shapes) in signature.inputs.iter().zip(inputs) {
             let cache = input.name.starts_with("past_key_values.");
@@ -52,11 +57,11 @@ impl DeviceMemory {
     }
 
     /// Refuses what no GPU of the flavour has.
-    pub(crate) fn check(&self, profile: &Profile) -> Result<(), Error> {
-        if self.total() <= MEMORY_LIMIT {
+    pub(crate) fn check(&self, profile: &Profile, flavor: Flavor) -> Result<(), Error> {
+        if self.total() <= flavor.most_memory() {
             return Ok(());
         }
-        let limit = MEMORY_LIMIT >> 30;
+        let limit = flavor.most_memory() >> 30;
         let reason = format!(
             "its maximum (batch {}, sequence {}, past {}) needs {self}; no GPU of this flavour has more than {limit} GiB",
             profile.batch().max(),
@@ -83,12 +88,13 @@ impl fmt::Display for DeviceMemory {
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         write!(
             f,
-            "{:.2} GiB: weights {:.2}, cache read {:.2} and written {:.2}, logits {:.2}",
+            "{:.2} GiB: weights {:.2}, cache read {:.2} and written {:.2}, logits {:.2}, masks {:.2}",
             gib(self.total()),
             gib(self.weights),
             gib(self.past),
             gib(self.present),
-            gib(self.logits)
+            gib(self.logits),
+            gib(self.masks)
         )
     }
 }
@@ -116,12 +122,13 @@ mod tests {
     fn every_part_is_counted_at_the_maximum() {
         let profile: Profile = "p:batch=1..2..4,sequence=1..128..1024,past=0..512..2048".parse().unwrap();
         let measure = |signature: &Signature| {
-            let shapes = input_shapes(&profile, &signature.inputs).unwrap();
-            DeviceMemory::at_most(&profile, signature, &shapes, 1000)
+            let shapes = input_shapes(&profile, &signature.inputs, Flavor::Rtx).unwrap();
+            DeviceMemory::at_most(&profile, signature, &shapes, 1000, 6)
         };
-        // 4·3·2048·64·2; 4·3·3072·64·2; 4·1024·49152·4; 4·1024·8.
+        // 4·3·2048·64·2; 4·3·3072·64·2; 4·1024·49152·4; 4·1024·8; 6·4·1024·3072.
         let all = measure(&decoder(-1));
         assert_eq!([all.past, all.present, all.logits, all.tokens, all.weights], [3_145_728, 4_718_592, 805_306_368, 32_768, 1000]);
+        assert_eq!((all.masks, all.total()), (75_497_472, 888_701_928));
         // Logits of the last position only.
         assert_eq!(measure(&decoder(1)).logits, 786_432);
     }
@@ -130,10 +137,12 @@ mod tests {
     fn what_no_gpu_has_is_refused_with_the_parts() {
         let profile: Profile = "p:batch=1..1..64,sequence=1..128..16384,past=0".parse().unwrap();
         let signature = decoder(-1);
-        let shapes = input_shapes(&profile, &signature.inputs).unwrap();
-        let error = DeviceMemory::at_most(&profile, &signature, &shapes, 1 << 30).check(&profile).unwrap_err().to_string();
+        let shapes = input_shapes(&profile, &signature.inputs, Flavor::Rtx).unwrap();
+        let error = DeviceMemory::at_most(&profile, &signature, &shapes, 1 << 30, 0).check(&profile, Flavor::Rtx).unwrap_err().to_string();
         // 64·16384·49152·4 bytes are 192 GiB.
         assert!(error.contains("(batch 64, sequence 16384, past 0) needs 193.") && error.contains("logits 192.00"), "{error}");
         assert!(error.contains("more than 128 GiB"), "{error}");
+        let memory = DeviceMemory::at_most(&profile, &signature, &shapes, 1 << 30, 0);
+        assert!(memory.check(&profile, Flavor::Enterprise).is_ok(), "a B300 has that");
     }
 }

@@ -28,6 +28,8 @@ pub struct ModelFacts {
     pub lengths: ModelLengths,
     /// Bytes of its initialisers.
     pub weight_bytes: u64,
+    /// Bytes of the masks of its attention for one row of the batch, one new token and one token that it may see.
+    pub mask_bytes: u64,
     /// Its element types.
     pub types: GraphTypes,
 }
@@ -68,9 +70,9 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         plansmith_onnx::Error::File(error) => Error::File(error),
         other => refuse(other.to_string()),
     })?;
-    let (lengths, types) = (ModelLengths::of(&model), GraphTypes::of(&model));
+    let (lengths, types, mask_bytes) = (ModelLengths::of(&model), GraphTypes::of(&model), crate::masks::mask_bytes(&model));
     let weight_bytes = model.graph.iter().flat_map(|graph| &graph.initializer).filter_map(bytes_of).sum();
-    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path, lengths, weight_bytes, types })
+    Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path, lengths, weight_bytes, mask_bytes, types })
 }
 
 /// Bytes of a tensor's data; `None` where they are neither in a file nor given raw, and the type is one of those that we do not know.

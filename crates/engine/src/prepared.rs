@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::protocol::BuildOrder;
 use crate::{
-    BuildRequest, DeviceMemory, Error, ModelFacts, OnnxRecord, Profile, ProfileRecord, Weights, input_shapes, inspect_model, support,
+    BuildRequest, DeviceMemory, Error, Flavor, ModelFacts, OnnxRecord, Profile, ProfileRecord, Weights, input_shapes, inspect_model,
+    support,
 };
 
 /// Graphs that were looked at and hashed; each is, once.
@@ -44,7 +45,8 @@ impl Prepared {
         request.check()?;
         let (model, onnx) = models.get(&request.onnx)?;
         support::check(&request.architectures, &model.types)?;
-        let profiles = request.profiles.iter().map(|profile| Ok(shaped(profile, model)?.0)).collect::<Result<Vec<_>, Error>>()?;
+        let profiles =
+            request.profiles.iter().map(|profile| Ok(shaped(profile, model, request.flavor())?.0)).collect::<Result<Vec<_>, Error>>()?;
         let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::Model { path: model.path.clone(), reason: "its name is not UTF-8".to_owned() });
         };
@@ -60,8 +62,14 @@ impl Prepared {
             weights: request.weights,
             compatible: request.compatible.clone(),
             external,
+            timings: None,
         };
         Ok(Self { model: model.clone(), onnx: onnx.clone(), profiles, order })
+    }
+
+    /// What the worker will be asked for.
+    pub fn order(&self) -> &BuildOrder {
+        &self.order
     }
 
     /// Bytes of the graph's weights.
@@ -71,10 +79,10 @@ impl Prepared {
 }
 
 /// A profile expanded to every input, and the memory that it implies.
-pub(crate) fn shaped(profile: &Profile, model: &ModelFacts) -> Result<(ProfileRecord, DeviceMemory), Error> {
+pub(crate) fn shaped(profile: &Profile, model: &ModelFacts, flavor: Flavor) -> Result<(ProfileRecord, DeviceMemory), Error> {
     model.lengths.check(profile)?;
-    let inputs = input_shapes(profile, &model.signature.inputs)?;
-    let memory = DeviceMemory::at_most(profile, &model.signature, &inputs, model.weight_bytes);
-    memory.check(profile)?;
+    let inputs = input_shapes(profile, &model.signature.inputs, flavor)?;
+    let memory = DeviceMemory::at_most(profile, &model.signature, &inputs, model.weight_bytes, model.mask_bytes);
+    memory.check(profile, flavor)?;
     Ok((ProfileRecord { profile: profile.clone(), inputs }, memory))
 }

@@ -3,10 +3,7 @@
 use plansmith_tensor::TensorSignature;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, Profile, Span};
-
-/// No GPU that the rtx flavour builds for has more memory (GB10: 128 GiB).
-pub const MEMORY_LIMIT: u64 = 128 << 30;
+use crate::{Error, Flavor, Profile, Span};
 
 /// Minimum, optimum and maximum shape of one input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -92,8 +89,8 @@ pub fn static_slots(inputs: &[TensorSignature]) -> Option<u64> {
 ///
 /// # Errors
 /// [`Error::Shapes`]: an input has another name or rank, leaves heads or head size open, or fixes an axis at a
-/// number that is not the profile's; a static cache has fewer slots than the profile fills; the largest shapes need more memory than any GPU of this flavour has.
-pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature]) -> Result<Vec<TensorShapes>, Error> {
+/// number that is not the profile's; a static cache has fewer slots than the profile fills; the largest shapes need more memory than any GPU of `flavor` has.
+pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature], flavor: Flavor) -> Result<Vec<TensorShapes>, Error> {
     let refuse = |reason: String| Error::Shapes { profile: profile.name().to_owned(), reason };
     if inputs.is_empty() {
         return Err(refuse("the graph has no inputs".to_owned()));
@@ -115,10 +112,10 @@ pub fn input_shapes(profile: &Profile, inputs: &[TensorSignature]) -> Result<Vec
         // What is read from a growing cache is written again as `present`.
         let size = size.and_then(|size| if slots.is_none() && input.name.starts_with("past") { size.checked_mul(2) } else { Some(size) });
         bytes = bytes.saturating_add(size.unwrap_or(u64::MAX));
-        if bytes > MEMORY_LIMIT {
+        if bytes > flavor.most_memory() {
             return Err(refuse(format!(
                 "inputs and cache at the maximum need more than {} GiB with `{}` {:?}; no GPU of this flavour has that",
-                MEMORY_LIMIT >> 30,
+                flavor.most_memory() >> 30,
                 tensor.name,
                 tensor.max,
             )));
@@ -182,7 +179,7 @@ mod tests {
     #[test]
     fn every_input_follows_the_profile() {
         let profile = "p:batch=1..2..4,sequence=1..128..1024,past=0..512..2048".parse().unwrap();
-        let shapes = input_shapes(&profile, &decoder()).unwrap();
+        let shapes = input_shapes(&profile, &decoder(), Flavor::Rtx).unwrap();
         assert_eq!(shapes[0].opt, [2, 128]);
         assert_eq!((&shapes[1].min, &shapes[1].opt, &shapes[1].max), (&vec![1, 1], &vec![2, 640], &vec![4, 3072]));
         assert_eq!((&shapes[4].min, &shapes[4].max), (&vec![1, 3, 0, 64], &vec![4, 3, 2048, 64]));
@@ -196,7 +193,7 @@ mod tests {
             cache.shape[2] = Ok(2048);
         }
         inputs.push(input("cache_position", DType::I64, &[-1]));
-        let shapes = |profile: &str| input_shapes(&profile.parse().unwrap(), &inputs);
+        let shapes = |profile: &str| input_shapes(&profile.parse().unwrap(), &inputs, Flavor::Rtx);
         let fitting = shapes("p:batch=1..2..4,sequence=1..128..1024,past=0..512..2047").unwrap();
         assert_eq!((&fitting[1].min, &fitting[1].max), (&vec![1, 2048], &vec![4, 2048]));
         assert_eq!((&fitting[3].opt, &fitting[5].opt), (&vec![2, 3, 2048, 64], &vec![2]));
@@ -208,7 +205,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_refused_by_name() {
         let profile = "p:batch=1,sequence=1,past=0..512..2048".parse().unwrap();
-        let refusal = |change: TensorSignature| input_shapes(&profile, &[change]).unwrap_err().to_string();
+        let refusal = |change: TensorSignature| input_shapes(&profile, &[change], Flavor::Rtx).unwrap_err().to_string();
         assert!(refusal(input("inputs_embeds", DType::F16, &[-1, -1, 64])).contains("`inputs_embeds`"));
         assert!(refusal(input("past_key_values.x.key", DType::F16, &[-1, 3, -1, 64])).contains("past_key_values.x.key"));
         assert!(refusal(input("input_ids", DType::I64, &[-1])).contains("has 1 axes; 2"));
@@ -220,10 +217,10 @@ mod tests {
     #[test]
     fn absurd_maxima_are_refused_before_anything_is_built() {
         let profile = "p:batch=1,sequence=1,past=0..1..2147483647".parse().unwrap();
-        let error = input_shapes(&profile, &decoder()).unwrap_err().to_string();
+        let error = input_shapes(&profile, &decoder(), Flavor::Rtx).unwrap_err().to_string();
         assert!(error.contains("2147483648") || error.contains("128 GiB"), "{error}");
         let profile = "p:batch=1..1..100000,sequence=1,past=0..512..2048".parse().unwrap();
-        let error = input_shapes(&profile, &decoder()).unwrap_err().to_string();
+        let error = input_shapes(&profile, &decoder(), Flavor::Rtx).unwrap_err().to_string();
         assert!(error.contains("128 GiB") && error.contains("[100000, 3, 2048, 64]"), "{error}");
     }
 }

@@ -16,6 +16,7 @@ use rustix::net::RecvFlags;
 use crate::limits::{Over, Watch};
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
+use crate::timing::Timings;
 use crate::weights::{refit_map, relative};
 use crate::{
     Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Flavor, Limits, Models, PlanHeader,
@@ -134,14 +135,16 @@ impl Worker {
             (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
         }
         Compatible::check(&request.compatible, self.paths.flavor)?;
-        let Prepared { model, onnx, profiles, order } = prepared;
+        let Prepared { model, onnx, profiles, mut order } = prepared;
+        let timings = request.timing_cache.open(self.paths.flavor, &self.greeting)?;
+        order.timings = timings.as_ref().map(|timings| timings.alien);
         self.process.watch = limits.start(self.id());
         let folder = match request.output.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         plansmith_files::create_dir_all(folder)?;
-        let built = self.run_build(&model.path, folder, &order, progress)?;
+        let built = self.run_build(&model.path, folder, &order, timings.as_ref(), progress)?;
         let partial = folder.join(&built.partial);
         let header = PlanHeader::read(&partial)?;
         let mut wanted = request.architectures.clone();
@@ -150,6 +153,15 @@ impl Worker {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
             return Err(Error::Plan { path: partial, reason });
         }
+        // The second build of a proof begins with what the first one left.
+        let timing_cache = match (&timings, &built.timings) {
+            (Some(timings), Some(built)) => Some(timings.keep(built)?),
+            (None, None) => None,
+            (wanted, _) => {
+                let said = if wanted.is_some() { "nothing of them" } else { "something of them" };
+                return Err(Error::Protocol(format!("timings: the worker says {said}")));
+            }
+        };
         let refit = refit_map(&model, &built.refit)?;
         let data_folder = match request.weights {
             Weights::Stripped => {
@@ -161,7 +173,7 @@ impl Worker {
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
-            self.prove(&model.path, folder, &order, &built, limits, progress)?
+            self.prove((&model.path, folder), &order, timings.as_ref(), &built, limits, progress)?
         } else {
             Reproducibility::NotTried { randomised_addresses: self.greeting.randomised_addresses.clone() }
         };
@@ -179,6 +191,7 @@ impl Worker {
             outputs: built.outputs.clone(),
             cache: built.cache.clone(),
             compatible: request.compatible.clone(),
+            timing_cache,
             weights: request.weights,
             refit,
             data_folder,
@@ -207,16 +220,27 @@ impl Worker {
         })
     }
 
-    fn run_build(&mut self, model: &Path, folder: &Path, order: &BuildOrder, progress: &mut dyn FnMut(Event)) -> Result<BuiltPlan, Error> {
+    fn run_build(
+        &mut self,
+        model: &Path,
+        folder: &Path,
+        order: &BuildOrder,
+        timings: Option<&Timings>,
+        progress: &mut dyn FnMut(Event),
+    ) -> Result<BuiltPlan, Error> {
         let place = format!("building from `{}`", model.display());
         self.send(&place, &Request::Build(order.clone()))?;
         for folder in [model.parent().unwrap_or(Path::new("/")), folder] {
             self.process.send_descriptor(&place, &plansmith_files::open(folder)?)?;
         }
+        if let Some(timings) = timings {
+            self.process.send_descriptor(&place, &timings.memory)?;
+        }
         let error = match self.wait(&place, progress) {
             Ok(Reply::Built(built)) => return Ok(built),
             Ok(other) => unexpected(&other),
             Err(Error::Parse { nodes, .. }) => Error::Parse { path: model.to_owned(), nodes },
+            Err(Error::TimingCache { reason, log, .. }) if let Some(timings) = timings => timings.blame(reason, log),
             Err(error) => with_place(error, &format!("{place} into `{}`", folder.display())),
         };
         // A worker that was killed while it wrote cannot tidy up.
@@ -228,16 +252,16 @@ impl Worker {
     /// Builds once more, in a process of its own, from the very same request: another would move what is allocated after it.
     fn prove(
         &self,
-        model: &Path,
-        folder: &Path,
+        (model, folder): (&Path, &Path),
         order: &BuildOrder,
+        timings: Option<&Timings>,
         first: &BuiltPlan,
         limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
         second.process.watch = limits.start(second.id());
-        let built = second.run_build(model, folder, order, progress)?;
+        let built = second.run_build(model, folder, order, timings, progress)?;
         plansmith_files::remove_file(&folder.join(&built.partial))?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
         Ok(if built.sha256 == first.sha256 {
@@ -284,6 +308,9 @@ impl Process {
             match protocol::receive(&mut stream) {
                 Ok(Some(Reply::Event(event))) => progress(event),
                 Ok(Some(Reply::Failed(Failure::Parse { nodes }))) => return Err(Error::Parse { path: Default::default(), nodes }),
+                Ok(Some(Reply::Failed(Failure::Timings { reason, log }))) => {
+                    return Err(Error::TimingCache { path: Default::default(), reason, log, hint: "build without a timing cache" });
+                }
                 Ok(Some(Reply::Failed(Failure::Unfit { plan, reason, log }))) => return Err(Error::Unfit { path: plan, reason, log }),
                 Ok(Some(Reply::Failed(Failure::Other { message, log }))) => return Err(Error::Worker { message, log }),
                 Ok(Some(reply)) => return Ok(reply),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use plansmith_checkpoint::{Audit, Checkpoint, Scan, audit};
-use plansmith_engine::Lookup;
+use plansmith_engine::{Lookup, manifest_path};
 use plansmith_families::DecoderSpec;
 use plansmith_files::{Digest, cache_folder, sha256_file};
 use plansmith_lowering::{Source, audit_initializers};
@@ -263,11 +263,11 @@ pub fn assess_bundle(
         None => {
             // What the verdict is about are the files that the manifest names.
             let graphs = manifest.graphs.iter().flat_map(|graph| std::iter::once(&graph.path).chain(&graph.weights));
-            let plans = manifest.plans.iter().map(|plan| &plan.path);
-            graphs.chain(plans).collect::<BTreeSet<_>>().into_iter().try_for_each(|name| sealed(bundle, &manifest, name).map(drop))?;
+            graphs.collect::<BTreeSet<_>>().into_iter().try_for_each(|name| sealed(bundle, &manifest, name).map(drop))?;
             let graph = |record: &GraphRecord| GraphCandidate::file(&bundle.join(&record.path), &record.path);
-            let plan = |record: &PlanRecord| PlanCandidate { name: record.path.clone(), path: bundle.join(&record.path) };
-            (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, manifest.plans.iter().map(plan).collect())
+            let plan = |record: &PlanRecord| sealed_plan(bundle, &manifest, &record.path);
+            let plans = manifest.plans.iter().map(plan).collect::<Result<_, _>>()?;
+            (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, plans)
         }
     };
     let untouched = manifest.graphs.iter().find(|graph| graph.target.storage.is_none());
@@ -286,18 +286,29 @@ pub fn assess_bundle(
 /// The SHA-256 of a bundle's file, which is that of its manifest.
 fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Error> {
     let path = bundle.join(name);
-    let Some(record) = manifest.files.get(name) else {
-        return Err(Error::Bundle { path, problem: "is not in the manifest".into() });
-    };
     let bytes = plansmith_files::metadata(&path)?.len();
-    if bytes != record.bytes {
+    if let Some(record) = manifest.files.get(name).filter(|record| record.bytes != bytes) {
         return Err(Error::Bundle { path, problem: format!("has {bytes} bytes; the manifest says {}", record.bytes) });
     }
     let found = sha256_file(&path)?;
-    if found == record.sha256 {
-        return Ok(found);
+    is_sealed(bundle, manifest, name, found).map(|()| found)
+}
+
+/// A plan of a bundle: its manifest is the bundle's, and says of it what the bundle's manifest says.
+fn sealed_plan(bundle: &Path, manifest: &Manifest, name: &str) -> Result<PlanCandidate, Error> {
+    sealed(bundle, manifest, &manifest_path(Path::new(name)).to_string_lossy())?;
+    let plan = PlanCandidate::file(&bundle.join(name), name)?;
+    is_sealed(bundle, manifest, name, plan.check.manifest.plan.sha256).map(|()| plan)
+}
+
+/// Refuses a file whose digest is another than the manifest's.
+fn is_sealed(bundle: &Path, manifest: &Manifest, name: &str, found: Digest) -> Result<(), Error> {
+    let fail = |problem| Err(Error::Bundle { path: bundle.join(name), problem });
+    match manifest.files.get(name) {
+        None => fail("is not in the manifest".into()),
+        Some(record) if record.sha256 == found => Ok(()),
+        Some(record) => fail(format!("has the SHA-256 {found}; the manifest says {}", record.sha256)),
     }
-    Err(Error::Bundle { path, problem: format!("has the SHA-256 {found}; the manifest says {}", record.sha256) })
 }
 
 #[cfg(test)]

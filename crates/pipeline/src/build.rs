@@ -20,7 +20,7 @@ use crate::file::Layout;
 use crate::manifest::Manifest;
 use crate::output::MARKS;
 use crate::provenance::PROVENANCE_NAME;
-use crate::stages::{BUNDLE, Stages, VERIFY};
+use crate::stages::{BUNDLE, PlanStage, Stages, VERIFY};
 use crate::store::{StageFiles, Store};
 use crate::{Error, Fanout, Progress, fanout, space};
 
@@ -200,6 +200,11 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
             remove_marked(&folder, &MARKS)?;
         }
         return Ok(Built::UpToDate(finished));
+    }
+    // Told before exports and checks take their time.
+    let on_a_gpu = |stage: &&PlanStage| wanted.contains(&stage.name(&prepared.stages.exports)) && stage.lacks_gpu();
+    if let Some(stage) = prepared.stages.plans.iter().find(on_a_gpu) {
+        return Err(Error::NoGpu { stage: stage.name(&prepared.stages.exports) });
     }
     create_dir_all(&folder)?;
     let Some(_lock) = FolderLock::take(&folder)? else { return Err(Error::Busy { path: folder }) };

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use plansmith_engine::{PlanCheck, check_plan, manifest_path};
 use plansmith_files::{Digest, sha256_file};
 use plansmith_onnx::{ExternalData, Links, ModelProto, dtype, encode};
 use plansmith_runtime::GraphSource;
@@ -92,11 +93,24 @@ impl GraphCandidate {
     }
 }
 
-/// A plan to be checked.
+/// A plan to be checked, which is the one that the manifest beside it describes.
 #[derive(Debug)]
 pub struct PlanCandidate {
     /// What the verdict calls it.
     pub name: String,
-    /// The plan; its manifest lies beside it.
+    /// The plan.
     pub path: PathBuf,
+    /// What it was held to; every byte of it was read for that, once.
+    pub check: PlanCheck,
+}
+
+impl PlanCandidate {
+    /// A plan on disk.
+    ///
+    /// # Errors
+    /// Those of [`check_plan`].
+    pub fn file(path: &Path, name: &str) -> Result<Self, Error> {
+        let check = check_plan(path, &manifest_path(path))?;
+        Ok(Self { name: name.to_owned(), path: path.to_owned(), check })
+    }
 }

@@ -100,6 +100,12 @@ pub enum Error {
         /// All there are.
         known: Vec<String>,
     },
+    /// A plan that only a GPU can build, and there is none.
+    #[error("`{stage}` is of the enterprise flavour, which builds on the GPU that a plan is for; this machine has none that can be used")]
+    NoGpu {
+        /// The stage.
+        stage: String,
+    },
     /// Parts that were to be joined do not have all stages.
     #[error("the parts do not have {}", missing.join(", "))]
     MissingStages {
@@ -151,6 +157,11 @@ impl Error {
             Error::Bundle { .. } => Some("the bundle was changed or damaged: fetch it again, or build it again".into()),
             Error::Pin { .. } => Some("fetch the revision that is pinned, or correct `source` in the pipeline file".into()),
             Error::UnknownStage { known, .. } => Some(format!("stages are {}", known.join(", "))),
+            Error::NoGpu { .. } => Some(
+                "run the build on a machine with that GPU (`plansmith doctor` shows what is there), or build plans of the rtx flavour, which \
+                 need none; `--stage export` builds the graphs alone"
+                    .into(),
+            ),
             Error::MissingStages { missing } => {
                 let first = missing.first().map_or("NAME", String::as_str);
                 Some(format!("make them: plansmith build PIPELINE --only {first} --set output=PART"))

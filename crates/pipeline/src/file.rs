@@ -5,7 +5,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use indexmap::IndexMap;
-use plansmith_engine::{Architecture, ArchitecturesAs, Flavor, ModelLengths, Preset, Profile, ProfilesAs, Span, Weights};
+use plansmith_engine::{
+    Architecture, ArchitecturesAs, Compatible, Flavor, ModelLengths, NATIVE, Preset, Profile, ProfilesAs, Span, TimingCache, Weights,
+};
 use plansmith_files::{Digest, is_hex};
 use plansmith_lowering::{Dialect, Float, Kv, LogitsAt, Target, WeightNames};
 use plansmith_runtime::RuntimeKind;
@@ -134,8 +136,8 @@ pub struct EngineSpec {
     /// Which TensorRT.
     #[serde(default = "rtx", deserialize_with = "parsed")]
     pub flavor: Flavor,
-    /// GPU architectures.
-    #[serde(deserialize_with = "parsed_list")]
+    /// GPU architectures; none stands for `native`, the GPU of the machine that builds.
+    #[serde(deserialize_with = "targets")]
     pub architectures: Vec<Architecture>,
     /// Whether each has a plan of its own.
     #[serde(default = "plan_for_each_architecture")]
@@ -143,12 +145,30 @@ pub struct EngineSpec {
     /// Where the weights go.
     #[serde(default, deserialize_with = "parsed")]
     pub weights: Weights,
+    /// What else plans of the enterprise flavour are to be used with.
+    #[serde(default, deserialize_with = "parsed_list")]
+    pub compatible: Vec<Compatible>,
+    /// Where what the enterprise flavour measures is kept: `off`, or a file.
+    pub timing_cache: Option<Text>,
     /// Shape profiles, by name.
     #[serde(deserialize_with = "unique_map")]
     pub profiles: IndexMap<String, ProfileSpec>,
     /// Whether each has a plan of its own.
     #[serde(default = "plan_for_each_profile")]
     pub profiles_as: ProfilesAs,
+}
+
+impl EngineSpec {
+    /// Where timings are kept, as the pipeline in `file` means it.
+    pub(crate) fn timing_cache(&self, file: &Path) -> TimingCache {
+        match &self.timing_cache {
+            None => TimingCache::Usual,
+            Some(Text(text)) => match TimingCache::named(Path::new(text)) {
+                TimingCache::File(_) => TimingCache::File(relative_to(file, text)),
+                other => other,
+            },
+        }
+    }
 }
 
 fn plan_for_each_architecture() -> ArchitecturesAs {
@@ -363,6 +383,27 @@ where
         return Err(D::Error::custom("an entry of the list is given twice"));
     }
     Ok(list)
+}
+
+/// Architectures, or `native`.
+fn targets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Architecture>, D::Error> {
+    struct Read;
+    impl<'de> Visitor<'de> for Read {
+        type Value = Vec<Architecture>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            write!(f, "a list of architectures, or `{NATIVE}`")
+        }
+
+        fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Self::Value, E> {
+            if text == NATIVE { Ok(Vec::new()) } else { Err(E::invalid_value(serde::de::Unexpected::Str(text), &self)) }
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, values: A) -> Result<Self::Value, A::Error> {
+            parsed_list(serde::de::value::SeqAccessDeserializer::new(values))
+        }
+    }
+    deserializer.deserialize_any(Read)
 }
 
 /// A map whose keys are all different; serde would silently keep the last of two.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use half::f16;
-use plansmith_engine::{Flavor, Lookup, NotExecuted, PlanManifest, WorkerPaths, check_plan, manifest_path};
+use plansmith_engine::{Flavor, Lookup, NotExecuted, PlanCheck, PlanManifest, WorkerPaths};
 use plansmith_reference::LayerRange;
 use plansmith_runtime::{OpenOptions, OpenedPlans, RuntimeKind, load, open_plans};
 use plansmith_tensor::DType;
@@ -14,6 +14,7 @@ use crate::assess::Progress;
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::foreign::{cannot, explain_padding, preferred};
 use crate::noise::{Floors, Kind};
+use crate::stages::lookup_for;
 
 /// A plan does not say whether its attention was written with scores that are stored.
 const PLANS_STORE_SCORES: bool = true;
@@ -126,10 +127,12 @@ impl Judge<'_> {
                 folders.push(folder);
             }
         }
+        let flavors: Vec<Flavor> = plans.iter().map(|plan| plan.check.manifest.flavor).collect();
+        let both = Flavor::ALL.iter().all(|flavor| flavors.contains(flavor));
         let mut verdicts = Vec::new();
         for folder in folders {
             let together: Vec<&PlanCandidate> = plans.iter().filter(|plan| folder_of(plan) == folder).collect();
-            verdicts.extend(self.plans_of_one_folder(&together, progress)?);
+            verdicts.extend(self.plans_of_one_folder(&together, both, progress)?);
         }
         Ok(verdicts)
     }
@@ -137,9 +140,10 @@ impl Judge<'_> {
     fn plans_of_one_folder(
         &mut self,
         plans: &[&PlanCandidate],
+        both: bool,
         progress: &mut dyn FnMut(Progress<'_>),
     ) -> Result<Vec<CandidateVerdict>, Error> {
-        let checks = plans.iter().map(|plan| check_plan(&plan.path, &manifest_path(&plan.path))).collect::<Result<Vec<_>, _>>()?;
+        let checks: Vec<PlanCheck> = plans.iter().map(|plan| plan.check.clone()).collect();
         let facts: Vec<CandidateFacts> = plans.iter().zip(&checks).map(|(plan, check)| plan_facts(plan, &check.manifest)).collect();
         if self.foresee {
             for CandidateFacts { storage, compute, .. } in &facts {
@@ -150,7 +154,7 @@ impl Judge<'_> {
             CandidateVerdict::not_executed(facts.clone(), format!("{why}; checked: {}", checked.join("; ")))
         };
         let flavor = checks.first().map_or(Flavor::Rtx, |check| check.manifest.flavor);
-        let paths = match WorkerPaths::find(flavor, self.lookup) {
+        let paths = match WorkerPaths::find(flavor, &lookup_for(flavor, both, self.lookup)) {
             Ok(paths) => paths,
             Err(error) => {
                 let why = format!("there is no worker to run it: {error}");

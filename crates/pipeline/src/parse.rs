@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plansmith_engine::{Flavor, ModelLengths};
+use plansmith_engine::{Compatible, Flavor, ModelLengths, ProfilesAs, Weights};
 use serde_yaml::{Mapping, Value};
 
 use crate::Error;
@@ -57,8 +57,19 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         && let Some(engine) = pipeline.engines.iter().position(|engine| engine.flavor == Flavor::Rtx)
     {
         let problem = format!("asks for plans of the rtx flavour beside `layouts: [triton]`: {RTX_IN_TRITON}");
-        let hint = "leave `engines` out; plans of the enterprise flavour join the repository by `plansmith export --layout triton --plan`";
+        let hint = "leave them out, or build on the GPU that serves, with `flavor: enterprise` and `architectures: native`";
         return Err(invalid(format!("engines[{engine}].flavor"), problem, Some(hint.into())));
+    }
+    for (index, engine) in pipeline.engines.iter().enumerate().filter(|_| pipeline.layouts.contains(&Layout::Triton)) {
+        let beside = "beside `layouts: [triton]`, whose server";
+        if engine.weights != Weights::Embedded {
+            let problem = format!("is `{}` {beside} does not put weights into plans", engine.weights);
+            return Err(invalid(format!("engines[{index}].weights"), problem, Some("write `weights: embedded`".into())));
+        }
+        if engine.profiles_as == ProfilesAs::OnePlan && engine.profiles.len() > 1 {
+            let problem = format!("is `one-plan` {beside} would take the first profile only");
+            return Err(invalid(format!("engines[{index}].profiles_as"), problem, Some("write `profiles_as: plan-each`".into())));
+        }
     }
     let ids = || pipeline.export.iter().map(|export| export.id.0.as_str());
     if let Some(id) = first_duplicate(ids()) {
@@ -74,11 +85,25 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         if engine.profiles.is_empty() {
             return Err(invalid(format!("engines[{index}].profiles"), "is empty".into(), None));
         }
-        if engine.flavor == Flavor::Enterprise {
-            let problem = "is `enterprise`, whose plans are built on their GPU and not by a pipeline".to_owned();
-            let hint = "`plansmith engine --flavor enterprise --arch native`, on that machine".to_owned();
-            return Err(invalid(format!("engines[{index}].flavor"), problem, Some(hint)));
+        let key = |name: &str| format!("engines[{index}].{name}");
+        let by_engine = |name: &str, error: plansmith_engine::Error| invalid(key(name), format!("cannot be: {error}"), error.hint());
+        match (engine.flavor, engine.architectures.is_empty()) {
+            (Flavor::Enterprise, false) => {
+                let problem =
+                    "names architectures, and the enterprise flavour builds for the GPU of the machine that it runs on".to_owned();
+                let hint = "write `architectures: native`, and run the build on a machine with the GPU".to_owned();
+                return Err(invalid(key("architectures"), problem, Some(hint)));
+            }
+            (Flavor::Rtx, true) => {
+                let known = plansmith_engine::Architecture::ALL.map(|architecture| architecture.name()).join(", ");
+                let problem = "is `native`, and TensorRT-RTX builds for architectures that are named, on any machine".to_owned();
+                let hint = format!("name those of {known} that are wanted, or write `flavor: enterprise`");
+                return Err(invalid(key("architectures"), problem, Some(hint)));
+            }
+            (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
         }
+        Compatible::check(&engine.compatible, engine.flavor).map_err(|error| by_engine("compatible", error))?;
+        engine.timing_cache(path).check(engine.flavor).map_err(|error| by_engine("timing_cache", error))?;
         for (name, profile) in &engine.profiles {
             profile.profile(name, &ModelLengths::default())?;
         }
@@ -129,8 +154,11 @@ fn yaml_error(path: &Path, text: &str, error: &serde_yaml::Error) -> Error {
     // The library ends its message with the place, which we say first.
     let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
     let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
+    let enterprise = problem.contains("is not an architecture of TensorRT for RTX");
+    let enterprise = enterprise.then(|| "write `flavor: enterprise` and `architectures: native`, on a machine with that GPU".to_owned());
     let hint =
         unknown_field(&problem).and_then(|(name, known)| nearest(name, known.into_iter()).map(|key| format!("did you mean `{key}`?")));
+    let hint = hint.or(enterprise);
     let source_line = text.lines().nth(line.saturating_sub(1)).unwrap_or_default().to_owned();
     Error::Yaml { path: path.to_owned(), line, column, problem, source_line, hint }
 }

@@ -1,4 +1,5 @@
-//! The model repository of Triton Inference Server that `layouts: [triton]` puts beside a bundle's graphs: one model for each export.
+//! The model repository of Triton Inference Server that `layouts: [triton]` puts beside a bundle's graphs: one model for each export, and one
+//! for each profile of its plans.
 
 use std::path::Path;
 
@@ -6,9 +7,9 @@ use plansmith_files::{Digest, copy_file, create_dir_all, write_atomic};
 use plansmith_graph::Metadata;
 
 use crate::Error;
-use crate::clients::{served_name, triton_config};
+use crate::clients::{PlanModel, served_name, triton_config, triton_plans};
 use crate::manifest::FileRecord;
-use crate::stages::ExportStage;
+use crate::stages::{ExportStage, Stages};
 use crate::store::StageFiles;
 
 /// Its folder within the bundle.
@@ -46,6 +47,30 @@ pub(crate) fn write(folder: &Path, bundle: &str, exports: &[ExportStage], files:
             copy_file(&folder.join(&from), &folder.join(&to))?;
             if let Some(record) = files.get(&from) {
                 written.insert(to, *record);
+            }
+        }
+    }
+    Ok(written)
+}
+
+/// Adds a model for each profile of each export's plans; they are in the repository a second time, as graphs are.
+pub(crate) fn write_plans(folder: &Path, bundle: &str, stages: &Stages, files: &StageFiles) -> Result<StageFiles, Error> {
+    let mut written = StageFiles::new();
+    for (index, export) in stages.exports.iter().enumerate() {
+        let plans: Vec<_> = stages.plans.iter().filter(|plan| plan.from == index).map(|plan| folder.join(&plan.path)).collect();
+        for PlanModel { name, config: text, files: served } in triton_plans(&format!("{bundle}-{}", export.id), &plans)? {
+            let model = format!("{FOLDER}/{name}");
+            create_dir_all(&folder.join(format!("{model}/1")))?;
+            let config = format!("{model}/config.pbtxt");
+            write_atomic(&folder.join(&config), text.as_bytes())?;
+            written.insert(config, FileRecord { bytes: text.len() as u64, sha256: Digest::of(text.as_bytes()) });
+            for (name, path) in served {
+                let to = format!("{model}/1/{name}");
+                copy_file(&path, &folder.join(&to))?;
+                let own = path.strip_prefix(folder).unwrap_or(&path).to_string_lossy().into_owned();
+                if let Some(record) = files.get(&own) {
+                    written.insert(to, *record);
+                }
             }
         }
     }

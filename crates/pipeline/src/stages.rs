@@ -4,7 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use plansmith_checkpoint::{Audit, commit_of_folder, edited_since_fetched};
-use plansmith_engine::{Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, Weights, Worker, WorkerPaths, spread};
+use plansmith_engine::{
+    ArchitecturesAs, Compatible, Flavor, Gpu, Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, TimingCache, Weights, Worker,
+    WorkerPaths, spread,
+};
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
 use plansmith_onnx::{Links, encode};
@@ -46,9 +49,15 @@ pub(crate) struct PlanStage {
     pub(crate) profiles_as: ProfilesAs,
     /// Where the plan's weights go.
     pub(crate) weights: Weights,
+    /// What else it is to be used with.
+    pub(crate) compatible: Vec<Compatible>,
+    /// Where what its builder measures is kept.
+    pub(crate) timing_cache: TimingCache,
     /// Path within the bundle.
     pub(crate) path: String,
     pub(crate) paths: WorkerPaths,
+    /// The GPU that it is for, where no architecture is named; `None` where this machine has none.
+    pub(crate) gpu: Option<Gpu>,
     pub(crate) key: Digest,
 }
 
@@ -70,6 +79,16 @@ impl ExportStage {
 impl PlanStage {
     pub(crate) fn name(&self, exports: &[ExportStage]) -> String {
         format!("engine:{}:{}:{}", exports[self.from].id, self.parts.target(), self.parts.name())
+    }
+
+    /// `sm86`, `sm86+sm89`, or what the GPU is that it is for.
+    pub(crate) fn target(&self) -> String {
+        target(&self.parts, self.gpu.as_ref())
+    }
+
+    /// Whether only this machine's GPU could build it, and there is none.
+    pub(crate) fn lacks_gpu(&self) -> bool {
+        !self.paths.flavor.builds_anywhere() && self.gpu.is_none()
     }
 }
 
@@ -184,11 +203,17 @@ fn plan_stages(
     let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
     profiles.iter().try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
     let from = tensorrt_variant(inputs, exports, named)?;
-    let paths = WorkerPaths::find(engine.flavor, inputs.lookup)?;
-    let library = Worker::spawn(&paths)?.greeting().library.clone();
+    let both = Flavor::ALL.iter().all(|flavor| inputs.pipeline.engines.iter().any(|engine| engine.flavor == *flavor));
+    let paths = WorkerPaths::find(engine.flavor, &lookup_for(engine.flavor, both, inputs.lookup))?;
+    let (library, gpu) = {
+        let worker = Worker::spawn(&paths)?;
+        let gpu = worker.greeting().gpu.clone().filter(|_| !engine.flavor.builds_anywhere());
+        (worker.greeting().library.clone(), gpu)
+    };
     let worker = sha256_file(&paths.worker)?;
     let folder = format!("engines/{}-{}", engine.flavor, library.version);
-    let plans = spread(&engine.architectures, engine.architectures_as, &profiles, engine.profiles_as)?;
+    let architectures_as = if engine.architectures.is_empty() { ArchitecturesAs::OnePlan } else { engine.architectures_as };
+    let plans = spread(&engine.architectures, architectures_as, &profiles, engine.profiles_as)?;
     let stage = |parts: PlanParts| {
         let mut hasher = Hasher::default();
         hasher.field(b"engine");
@@ -199,8 +224,13 @@ fn plan_stages(
         for sha256 in [library.core.sha256, library.parser.sha256, worker] {
             hasher.field(sha256.to_string().as_bytes());
         }
+        // What is built on a GPU is built for it; timings, which differ from run to run, are told in the plan's manifest.
+        if !engine.flavor.builds_anywhere() {
+            let gpu = gpu.as_ref().map(|gpu| (&gpu.name, &gpu.compute));
+            hasher.field(format!("{gpu:?} {:?}", engine.compatible).as_bytes());
+        }
         // Plans of one folder serve one cache, so they are of one graph; the first graph has the plain name.
-        let plain = format!("{folder}/{}", parts.target());
+        let plain = format!("{folder}/{}", target(&parts, gpu.as_ref()));
         let taken = earlier.iter().any(|plan| plan.from != from && folder_of(&plan.path) == plain);
         let place = if taken { format!("{plain}-{}", engine.from) } else { plain };
         let path = format!("{place}/{}.plan", parts.name());
@@ -209,12 +239,27 @@ fn plan_stages(
             parts,
             profiles_as: engine.profiles_as,
             weights: engine.weights,
+            compatible: engine.compatible.clone(),
+            timing_cache: engine.timing_cache(inputs.path),
             path,
             paths: paths.clone(),
+            gpu: gpu.clone(),
             key: hasher.finish(),
         }
     };
     Ok(plans.into_iter().map(stage).collect())
+}
+
+fn target(parts: &PlanParts, gpu: Option<&Gpu>) -> String {
+    match gpu {
+        Some(gpu) if parts.architectures.is_empty() => gpu.architecture(),
+        _ => parts.target(),
+    }
+}
+
+/// Flags name one worker and one folder: where plans are of both flavours, those of rtx, and the others are found by their variables.
+pub(crate) fn lookup_for(flavor: Flavor, both: bool, lookup: &Lookup) -> Lookup {
+    if both && flavor == Flavor::Enterprise { Lookup::default() } else { lookup.clone() }
 }
 
 fn folder_of(path: &str) -> &str {

@@ -15,7 +15,7 @@ pub(crate) struct Ignored {
 }
 
 /// The words of a reason, and the asset that each stands for; a GPU, a browser and the worker are no assets.
-const NEEDS: [(&str, Option<Asset>); 12] = [
+const NEEDS: [(&str, Option<Asset>); 13] = [
     ("ONNX Runtime", Some(Asset::OnnxRuntime)),
     ("the demo model", Some(Asset::DemoModel)),
     ("the demo GGUF", Some(Asset::DemoModel)),
@@ -23,6 +23,7 @@ const NEEDS: [(&str, Option<Asset>); 12] = [
     ("TensorRT-RTX", Some(Asset::TensorRtRtx)),
     ("worker", None),
     ("a GPU", None),
+    ("the enterprise flavour", None),
     ("Chromium", None),
     ("the Python clients", None),
     ("transformers.js", None),
@@ -44,6 +45,11 @@ impl Ignored {
     /// Whether it needs a GPU.
     pub(crate) fn needs_gpu(&self) -> bool {
         self.needs.contains(&"a GPU")
+    }
+
+    /// Whether it needs the worker and libraries of the enterprise flavour, which nobody but the user can name.
+    pub(crate) fn needs_enterprise(&self) -> bool {
+        self.needs.contains(&"the enterprise flavour")
     }
 
     /// Whether it needs a browser.

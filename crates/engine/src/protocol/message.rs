@@ -23,7 +23,7 @@ pub enum Request {
         flavor: Flavor,
     },
     /// Build a plan; once a process, since what was built before changes the bytes. Descriptors of the graph's folder and of that for the
-    /// plan follow: a path would change, by its length, where the worker allocates what comes after it, and with that the bytes too.
+    /// plan follow, and where timings are kept the memory file for them: a path would change, by its length, where the worker allocates what comes after it, and with that the bytes too.
     Build(BuildOrder),
     /// Open plans of one model for execution; a descriptor of a memory file follows.
     Open(OpenOrder),
@@ -142,6 +142,30 @@ pub struct BuildOrder {
     pub compatible: Vec<Compatible>,
     /// Initialisers of the graph that lie in data files: what a stripped plan may lack.
     pub external: Vec<String>,
+    /// A memory file with a timing cache, or with none yet, follows as a third descriptor; the new cache replaces what is in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timings: Option<AlienTimings>,
+}
+
+/// What to do with a timing cache that is another GPU's or library's, or damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum AlienTimings {
+    /// Fail.
+    Refuse,
+    /// Begin with none, and say so.
+    Replace,
+}
+
+/// The timing cache that a build left in the memory file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BuiltTimings {
+    /// Why the cache that was there was not used.
+    pub refused: Option<String>,
+    /// Its size.
+    pub bytes: u64,
+    /// Its digest.
+    pub sha256: Digest,
 }
 
 /// A plan that was built.
@@ -164,6 +188,8 @@ pub struct BuiltPlan {
     pub cache: Vec<CachePair>,
     /// What the plan lacks, where it is stripped.
     pub refit: Vec<RefitWeight>,
+    /// The timing cache, where one was asked for.
+    pub timings: Option<BuiltTimings>,
     /// What the network is made of.
     pub layers: LayerSummary,
     /// Warnings of parser and builder.
@@ -206,7 +232,7 @@ pub struct Ready {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoadTimes {
-    /// Reading the plans into memory.
+    /// Mapping the plans.
     pub read_us: u64,
     /// Deserialising them; TensorRT moves the weights to the device within it.
     pub deserialise_us: u64,
@@ -261,6 +287,13 @@ pub enum Failure {
     Parse {
         /// Everything it says.
         nodes: Vec<NodeError>,
+    },
+    /// The timing cache is of no use here.
+    Timings {
+        /// Why.
+        reason: String,
+        /// The library's own words.
+        log: Vec<String>,
     },
     /// A plan does not fit this host: the library, the GPU or the driver.
     Unfit {

@@ -10,9 +10,9 @@ mod message;
 
 pub use frame::{receive, receive_descriptor, send, send_descriptor};
 pub use message::{
-    BuildOrder, BuiltPlan, Event, Failure, Greeting, LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, Severity, SharedTensor,
-    StepOrder,
+    AlienTimings, BuildOrder, BuiltPlan, BuiltTimings, Event, Failure, Greeting, LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request,
+    Severity, SharedTensor, StepOrder,
 };
 
 /// Changes with every change of a message.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;

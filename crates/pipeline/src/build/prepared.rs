@@ -53,8 +53,18 @@ pub(super) fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dy
         PromptsSpec::File(text) => Some(resolve(path, text)),
     };
     read.extend(prompts.iter().map(|prompts| ("the file of prompts", prompts.as_path())));
+    let timings: Vec<PathBuf> = pipeline.engines.iter().filter_map(|engine| engine.timing_cache(path).file()).collect();
+    read.extend(timings.iter().map(|file| ("a timing cache", file.as_path())));
     read.extend(options.parts.iter().copied().flatten().map(|part| ("a part", part.as_path())));
     let output = Output::at(path, &resolve(path, &pipeline.output.0), &read)?;
+    // Which need not be there yet.
+    if let Some(file) =
+        timings.iter().find(|file| [&output.bundle, &output.filled, &output.failed].iter().any(|folder| file.starts_with(folder)))
+    {
+        let problem =
+            format!("would replace the folder that a timing cache, `{}`, is to lie in: name another place for it", file.display());
+        return Err(Error::Invalid { path: path.to_owned(), key: "output".into(), problem, hint: None });
+    }
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
     let source = Source::open(&folder, &reading)?;
@@ -111,7 +121,8 @@ pub(super) fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job 
         architectures: stage.parts.architectures.clone(),
         source: Some(source),
         weights: stage.weights,
-        compatible: Vec::new(),
+        compatible: stage.compatible.clone(),
+        timing_cache: stage.timing_cache.clone(),
         prove_reproducible: false,
     };
     Job { paths: stage.paths.clone(), request }

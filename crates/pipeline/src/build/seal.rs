@@ -27,6 +27,8 @@ impl Run<'_> {
             let name = &self.prepared.pipeline.name.0;
             let written = repository::write(self.folder, name, &self.prepared.stages.exports, &self.files)?;
             self.files.extend(written);
+            let written = repository::write_plans(self.folder, name, &self.prepared.stages, &self.files)?;
+            self.files.extend(written);
         }
         self.store.clear(&self.files)?;
         let mut manifest = self.manifest(&verdict);
@@ -71,7 +73,7 @@ impl Run<'_> {
         let plan = |stage: &PlanStage| PlanRecord {
             path: stage.path.clone(),
             from: format!("onnx/{}", exports[stage.from].file),
-            architecture: stage.parts.target(),
+            architecture: stage.target(),
             profile: stage.parts.name(),
             recipe: stage.key,
         };
