@@ -368,7 +368,7 @@ fn numbers_and_lists_without_end() {
                 let read = read(&config, &class.tensors);
                 let short: String = value.to_string().chars().take(40).collect();
                 let (what, took) = (format!("{}: {place} of {short}", class.model_type), start.elapsed());
-                assert!(took < Duration::from_secs(2), "{what} took {took:?}");
+                assert!(took < Duration::from_secs(60), "{what} took {took:?}");
                 if let Err(error) = read {
                     assert!(error.to_string().len() < 1000, "{what}: {} bytes of message", error.to_string().len());
                 }

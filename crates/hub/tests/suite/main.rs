@@ -44,13 +44,15 @@ impl Bench {
     fn new() -> Self {
         let files = vec![("config.json".to_owned(), CONFIG.to_vec()), ("model.safetensors".to_owned(), weights())];
         let server = Server::start(listing(CONFIG_BLOB, WEIGHTS_SHA256, 100_000), files);
-        let (pause, timeout) = (Duration::from_millis(1), Duration::from_millis(400));
-        let options = Options { jobs: 1, retries: 3, pause, timeout, ..Options::default() };
+        let options = Options { jobs: 1, retries: 3, pause: Duration::from_millis(1), ..Options::default() };
         Self { server, folder: tempfile::tempdir().unwrap(), options }
     }
 
     fn with(fault: Fault) -> Self {
-        let bench = Self::new();
+        let mut bench = Self::new();
+        if matches!(fault, Fault::Stall) {
+            bench.options.timeout = Duration::from_millis(400);
+        }
         bench.server.fault("model.safetensors", fault);
         bench
     }
