@@ -110,7 +110,7 @@ fn timings_are_kept_for_each_gpu_and_library() {
     for (more, said) in [
         (["--timing-cache", "t"], "timing cache `t`: TensorRT-RTX builds without a GPU"),
         (["--compatible", "version"], "enterprise"),
-        (["--arch", "native"], "hint: `native` is for `--flavor enterprise`"),
+        (["--arch", "native"], "sm121; `native` is for the enterprise flavour"),
     ] {
         let refused = host.run(None, &[flags.as_slice(), &more].concat()).exits(2);
         assert!(refused.stderr.contains(said), "{}", refused.stderr);
@@ -167,10 +167,10 @@ fn what_a_flavour_lacks_is_refused_by_its_key() {
     for (engine, said) in [
         (
             "flavor: enterprise\n    architectures: [sm86]",
-            "`engines[0].architectures` names architectures, and the enterprise flavour builds for the GPU",
+            "`engines[0].architectures` cannot be: the enterprise flavour of TensorRT builds for the GPU of the machine",
         ),
         ("flavor: enterprise\n    architectures: [sm90]", "write `flavor: enterprise` and `architectures: native`"),
-        ("architectures: native", "`engines[0].architectures` is `native`, and TensorRT-RTX builds for architectures that are named"),
+        ("architectures: native", "`engines[0].architectures` cannot be: TensorRT-RTX builds for architectures that are named"),
         ("architectures: nativ", "expected a list of architectures, or `native`"),
         ("architectures: [sm86]\n    compatible: [version]", "`engines[0].compatible` cannot be: "),
         ("architectures: [sm86]\n    timing_cache: t", "`engines[0].timing_cache` cannot be: timing cache `"),

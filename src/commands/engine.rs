@@ -4,8 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use plansmith_engine::{
-    Architecture, ArchitecturesAs, BuildReport, BuildRequest, Compatible, Error, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup,
-    NATIVE, PlanCache, PlanParts, Preset, Profile, TimingCache, TimingRecord, Weights, WorkerPaths, inspect_model, spread,
+    ArchitecturesAs, BuildReport, BuildRequest, Compatible, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup, PlanCache, PlanParts,
+    Preset, Profile, TimingCache, TimingRecord, Weights, WorkerPaths, inspect_model, spread,
 };
 use serde_json::{Value, json};
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
         outside_of_builds(args.output.as_deref().unwrap_or(Path::new(".")))?;
     }
     let flavor: Flavor = args.flavor.parse()?;
-    let architectures = targets(flavor, &args.arch)?;
+    let architectures = flavor.targets(&args.arch)?;
     let architectures_as = if architectures.is_empty() { ArchitecturesAs::OnePlan } else { args.arch_as };
     let weights: Weights = args.weights.parse()?;
     let compatible = args.compatible.iter().map(|name| name.parse()).collect::<Result<Vec<Compatible>, _>>()?;
@@ -54,15 +54,6 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
         reports.iter().try_for_each(|report| output.result(line(report)))?;
     }
     Ok(Outcome::Done)
-}
-
-/// What to build for; none stands for the GPU of this machine.
-fn targets(flavor: Flavor, names: &[String]) -> Result<Vec<Architecture>, Error> {
-    match (flavor, names) {
-        (Flavor::Enterprise, [name]) if name == NATIVE => Ok(Vec::new()),
-        (Flavor::Enterprise, _) => Err(Error::ArchitecturesOfEnterprise),
-        (Flavor::Rtx, names) => names.iter().map(|name| name.parse()).collect(),
-    }
 }
 
 fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible], timings: &TimingCache) -> BuildRequest {

@@ -118,9 +118,8 @@ pub(crate) fn build(
     #[cfg(not(feature = "enterprise"))]
     crate::turns::give_back();
     let written = monitor.phase("write", || partial::write(Path::new(""), plan));
-    let (written, sha256) = written.map_err(|error| because("the plan cannot be written", &error))?;
+    let (lock, sha256) = written.map_err(|error| because("the plan cannot be written", &error))?;
     let built = BuiltPlan {
-        partial: written.path.display().to_string(),
         bytes: size as u64,
         sha256,
         builder: settings,
@@ -136,7 +135,7 @@ pub(crate) fn build(
         peak_bytes: peak_bytes()?,
     };
     // The lock on the file stays until this process ends.
-    std::mem::forget(written);
+    std::mem::forget(lock);
     Ok(built)
 }
 

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use plansmith_files::{self as files, Digest};
 use rustix::fs::{FlockOperation, flock};
@@ -10,16 +10,9 @@ use rustix::fs::{FlockOperation, flock};
 const PREFIX: &str = ".plansmith-plan-";
 const SUFFIX: &str = ".partial";
 
-/// A file that holds a plan and is locked as long as this lives: what is not locked was left by a process that is gone.
-#[derive(Debug)]
-pub(crate) struct PartialPlan {
-    _lock: File,
-    /// Where it is.
-    pub(crate) path: PathBuf,
-}
-
-/// Writes a plan beside its final place, syncs it, and hashes it meanwhile.
-pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<(PartialPlan, Digest), files::Error> {
+/// Writes a plan beside its final place, syncs it, and hashes it meanwhile. It is locked as long as the file is open: what is not locked was left
+/// by a process that is gone.
+pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<(File, Digest), files::Error> {
     let path = folder.join(plansmith_engine::partial_name(std::process::id()));
     let at = |action| move |error: std::io::Error| (action, error);
     let mut file = files::create(&path)?;
@@ -33,7 +26,7 @@ pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<(PartialPlan, Digest),
         })
     });
     let digest = written.map_err(|(action, error)| files::Error::new(action, &path, error))?;
-    Ok((PartialPlan { _lock: file, path }, digest))
+    Ok((file, digest))
 }
 
 /// Removes what killed workers left in `folder`; what a living one writes is locked and stays.
@@ -66,7 +59,8 @@ mod tests {
         let (living, digest) = write(folder.path(), b"plan").unwrap();
         remove_leftovers(folder.path()).unwrap();
         assert!(!left.exists() && folder.path().join("decode.plan").exists());
-        assert_eq!(std::fs::read(&living.path).unwrap(), b"plan");
+        let name = plansmith_engine::partial_name(std::process::id());
+        assert_eq!(std::fs::read(folder.path().join(name)).unwrap(), b"plan");
         // `printf plan | sha256sum`
         assert_eq!(digest.to_string(), "64879f7d6b960a01909762d911a32d4582c20010c5641ee90278b644a9e3b525");
         drop(living);

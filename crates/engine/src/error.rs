@@ -114,6 +114,9 @@ pub enum Error {
     /// The enterprise flavour was given architectures.
     #[error("the enterprise flavour of TensorRT builds for the GPU of the machine that it runs on, and for no other")]
     ArchitecturesOfEnterprise,
+    /// The rtx flavour was given the machine's own GPU.
+    #[error("TensorRT-RTX builds for architectures that are named, on any machine, and not for `{}`", crate::NATIVE)]
+    NativeOfRtx,
     /// A kind of compatibility that is none, or that cannot be had.
     #[error("a plan cannot be made compatible in the way `{names}`: {reason}")]
     Compatible {
@@ -318,15 +321,15 @@ impl Error {
         let builds_for = || format!("TensorRT-RTX builds for {}", named(&Architecture::ALL));
         match self {
             Self::UnknownArchitecture { nearest: Some(nearest), .. } => Some(format!("did you mean `{nearest}`? {}", builds_for())),
-            Self::UnknownArchitecture { name, .. } if name == crate::NATIVE => {
-                Some(format!("`{name}` is for `--flavor enterprise`; {}", builds_for()))
-            }
             Self::UnknownArchitecture { nearest: None, .. } | Self::Architectures(_) => Some(builds_for()),
             Self::ArchitectureOfEnterprise { .. } => Some(format!(
                 "H100, H200 and B200 need the enterprise flavour, which builds only on the GPU that it targets; {}",
                 builds_for()
             )),
-            Self::ArchitecturesOfEnterprise => Some("say `--arch native`, on a machine with the GPU that the plan is for".to_owned()),
+            Self::ArchitecturesOfEnterprise => {
+                Some(format!("name `{}` as its architecture, on a machine with the GPU that the plan is for", crate::NATIVE))
+            }
+            Self::NativeOfRtx => Some(format!("{}; `{}` is for the enterprise flavour", builds_for(), crate::NATIVE)),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::TimingCache { hint, .. } => Some((*hint).to_owned()),

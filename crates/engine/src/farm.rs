@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use plansmith_files::Digest;
+use plansmith_files::{Digest, NewFolders};
 
 use crate::cache::Tools;
 use crate::estimate::worker_peak;
@@ -128,7 +128,10 @@ impl Farm {
                 }
             }
         }
-        if !waiting.is_empty() {
+        if let Some(first) = waiting.first().map(|job| job.index) {
+            let outputs = waiting.iter().filter_map(|job| jobs[job.index].request.output.parent());
+            // Until all workers are gone: where nothing was built, no folder is left.
+            let _new = NewFolders::create(outputs).map_err(|error| (first, error.into()))?;
             told(FarmEvent::Opens);
             let built = self.build(jobs, waiting, &mut done, told);
             told(FarmEvent::Closes);

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Error;
+use crate::{Architecture, Error, NATIVE};
 
 /// Which TensorRT a plan is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -32,6 +32,31 @@ impl Flavor {
     /// Whether the machine that builds a plan has no part in its bytes: no GPU is asked.
     pub fn builds_anywhere(self) -> bool {
         self == Self::Rtx
+    }
+
+    /// What the names of targets stand for; none for [`NATIVE`], the GPU of the machine that builds.
+    ///
+    /// # Errors
+    /// [`Error::ArchitecturesOfEnterprise`], [`Error::NativeOfRtx`]; as parsing an [`Architecture`].
+    pub fn targets(self, names: &[String]) -> Result<Vec<Architecture>, Error> {
+        match (self, names) {
+            (Self::Enterprise, [name]) if name == NATIVE => Ok(Vec::new()),
+            (Self::Enterprise, _) => Err(Error::ArchitecturesOfEnterprise),
+            (Self::Rtx, names) if names.iter().any(|name| name == NATIVE) => Err(Error::NativeOfRtx),
+            (Self::Rtx, names) => names.iter().map(|name| name.parse()).collect(),
+        }
+    }
+
+    /// Refuses what it cannot build for; no architecture stands for [`NATIVE`].
+    ///
+    /// # Errors
+    /// [`Error::ArchitecturesOfEnterprise`], [`Error::NativeOfRtx`].
+    pub fn check_targets(self, architectures: &[Architecture]) -> Result<(), Error> {
+        match (self, architectures.is_empty()) {
+            (Self::Enterprise, false) => Err(Error::ArchitecturesOfEnterprise),
+            (Self::Rtx, true) => Err(Error::NativeOfRtx),
+            (Self::Enterprise, true) | (Self::Rtx, false) => Ok(()),
+        }
     }
 
     /// No GPU that it builds for has more memory, in bytes: a GB10 has 128 GiB, and a B300 288 GB.

@@ -5,7 +5,7 @@ use std::io::{Read as _, Seek as _};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::time::{Duration, Instant};
 
@@ -19,9 +19,18 @@ use crate::session::unexpected;
 use crate::timing::Timings;
 use crate::weights::{refit_map, relative};
 use crate::{
-    Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Flavor, Limits, Models, PlanHeader,
-    PlanManifest, PlanRecord, Prepared, RandomisedAddresses, Reproducibility, Weights, WorkerPaths, manifest_path, partial_name,
+    Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Limits, Models, PlanHeader, PlanManifest,
+    PlanRecord, Prepared, RandomisedAddresses, Reproducibility, Weights, WorkerPaths, manifest_path, partial_name,
 };
+
+/// What a worker writes before it has its name; removed in the end where it is still there.
+struct Partial(PathBuf);
+
+impl Drop for Partial {
+    fn drop(&mut self) {
+        let _ = plansmith_files::remove_file(&self.0);
+    }
+}
 
 /// A worker that has loaded its libraries. It ends when this is dropped, or when this process ends, however it does.
 #[derive(Debug)]
@@ -129,11 +138,7 @@ impl Worker {
         limits: &Limits,
         progress: &mut dyn FnMut(Event),
     ) -> Result<BuildReport, Error> {
-        match (self.paths.flavor, request.architectures.is_empty()) {
-            (Flavor::Enterprise, false) => return Err(Error::ArchitecturesOfEnterprise),
-            (Flavor::Rtx, true) => return Err(Error::Architectures(String::new())),
-            (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
-        }
+        self.paths.flavor.check_targets(&request.architectures)?;
         Compatible::check(&request.compatible, self.paths.flavor)?;
         let Prepared { model, onnx, profiles, mut order } = prepared;
         let timings = request.timing_cache.open(self.paths.flavor, &self.greeting)?;
@@ -144,14 +149,13 @@ impl Worker {
             _ => Path::new("."),
         };
         plansmith_files::create_dir_all(folder)?;
-        let built = self.run_build(&model.path, folder, &order, timings.as_ref(), progress)?;
-        let partial = folder.join(&built.partial);
-        let header = PlanHeader::read(&partial)?;
+        let (built, partial) = self.run_build(&model.path, folder, &order, timings.as_ref(), progress)?;
+        let header = PlanHeader::read(&partial.0)?;
         let mut wanted = request.architectures.clone();
         wanted.sort_unstable();
         if header.flavor != self.paths.flavor || header.architectures() != wanted || header.version != self.greeting.library.version {
             let reason = format!("its header says {header:?}; {wanted:?} by {} was asked for", self.greeting.library.version);
-            return Err(Error::Plan { path: partial, reason });
+            return Err(Error::Plan { path: request.output.clone(), reason });
         }
         // The second build of a proof begins with what the first one left.
         let timing_cache = match (&timings, &built.timings) {
@@ -207,7 +211,7 @@ impl Worker {
         // The plan comes last: with it the pair is whole.
         let manifest_path = manifest_path(&request.output);
         manifest.write(&manifest_path)?;
-        plansmith_files::rename(&partial, &request.output)?;
+        plansmith_files::rename(&partial.0, &request.output)?;
         plansmith_files::open(folder)?.sync_all().map_err(|error| plansmith_files::Error::new("sync folder", folder, error))?;
         Ok(BuildReport {
             plan: request.output.clone(),
@@ -227,7 +231,8 @@ impl Worker {
         order: &BuildOrder,
         timings: Option<&Timings>,
         progress: &mut dyn FnMut(Event),
-    ) -> Result<BuiltPlan, Error> {
+    ) -> Result<(BuiltPlan, Partial), Error> {
+        let partial = Partial(folder.join(partial_name(self.id())));
         let place = format!("building from `{}`", model.display());
         self.send(&place, &Request::Build(order.clone()))?;
         for folder in [model.parent().unwrap_or(Path::new("/")), folder] {
@@ -237,7 +242,7 @@ impl Worker {
             self.process.send_descriptor(&place, &timings.memory)?;
         }
         let error = match self.wait(&place, progress) {
-            Ok(Reply::Built(built)) => return Ok(built),
+            Ok(Reply::Built(built)) => return Ok((built, partial)),
             Ok(other) => unexpected(&other),
             Err(Error::Parse { nodes, .. }) => Error::Parse { path: model.to_owned(), nodes },
             Err(Error::TimingCache { reason, log, .. }) if let Some(timings) = timings => timings.blame(reason, log),
@@ -245,7 +250,6 @@ impl Worker {
         };
         // A worker that was killed while it wrote cannot tidy up.
         self.process.kill();
-        plansmith_files::remove_file(&folder.join(partial_name(self.id())))?;
         Err(error)
     }
 
@@ -261,8 +265,7 @@ impl Worker {
     ) -> Result<Reproducibility, Error> {
         let mut second = Self::spawn(&self.paths)?;
         second.process.watch = limits.start(second.id());
-        let built = second.run_build(model, folder, order, timings, progress)?;
-        plansmith_files::remove_file(&folder.join(&built.partial))?;
+        let (built, _partial) = second.run_build(model, folder, order, timings, progress)?;
         let randomised_addresses = second.greeting.randomised_addresses.clone();
         Ok(if built.sha256 == first.sha256 {
             Reproducibility::Proved { randomised_addresses }

@@ -144,6 +144,35 @@ impl TempFolder {
     }
 }
 
+/// Folders that were missing and are made; those that are empty in the end are removed again.
+#[derive(Debug)]
+pub struct NewFolders(Vec<PathBuf>);
+
+impl NewFolders {
+    /// Makes `paths` and their parents.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn create<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Result<Self, Error> {
+        let mut new = Self(Vec::new());
+        for path in paths {
+            let missing: Vec<_> = path.ancestors().take_while(|folder| !folder.as_os_str().is_empty() && !folder.exists()).collect();
+            new.0.extend(missing.into_iter().rev().map(Path::to_owned));
+            crate::create_dir_all(path)?;
+        }
+        Ok(new)
+    }
+}
+
+impl Drop for NewFolders {
+    fn drop(&mut self) {
+        for folder in self.0.iter().rev() {
+            // One that holds something stays.
+            let _ = std::fs::remove_dir(folder);
+        }
+    }
+}
+
 /// Puts `new` where `target` is in one step; what was at `target` is removed afterwards.
 ///
 /// # Errors
@@ -237,6 +266,20 @@ mod tests {
         drop(file);
         assert_eq!(std::fs::read(&target).unwrap(), b"old");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn new_folders_go_when_nothing_was_put_in_and_others_stay() {
+        let parent = tempfile::tempdir().unwrap();
+        let inner = parent.path().join("was/new/inner");
+        std::fs::create_dir(parent.path().join("was")).unwrap();
+        let beside = parent.path().join("was/new/beside");
+        drop(NewFolders::create([inner.as_path(), &beside]).unwrap());
+        assert!(parent.path().join("was").exists() && !parent.path().join("was/new").exists());
+        let new = NewFolders::create([inner.as_path()]).unwrap();
+        std::fs::write(parent.path().join("was/new/file"), "").unwrap();
+        drop(new);
+        assert!(parent.path().join("was/new/file").exists() && !inner.exists());
     }
 
     #[test]

@@ -15,8 +15,8 @@ pub use access::{
     read_limited, read_stream, read_to_string, remove_dir_all, remove_file, rename, symlink, text,
 };
 pub use atomic::{
-    AtomicFile, FolderLock, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic, write_atomic_from_outside,
-    write_secret,
+    AtomicFile, FolderLock, NewFolders, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic,
+    write_atomic_from_outside, write_secret,
 };
 pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};

@@ -87,21 +87,7 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         }
         let key = |name: &str| format!("engines[{index}].{name}");
         let by_engine = |name: &str, error: plansmith_engine::Error| invalid(key(name), format!("cannot be: {error}"), error.hint());
-        match (engine.flavor, engine.architectures.is_empty()) {
-            (Flavor::Enterprise, false) => {
-                let problem =
-                    "names architectures, and the enterprise flavour builds for the GPU of the machine that it runs on".to_owned();
-                let hint = "write `architectures: native`, and run the build on a machine with the GPU".to_owned();
-                return Err(invalid(key("architectures"), problem, Some(hint)));
-            }
-            (Flavor::Rtx, true) => {
-                let known = plansmith_engine::Architecture::ALL.map(|architecture| architecture.name()).join(", ");
-                let problem = "is `native`, and TensorRT-RTX builds for architectures that are named, on any machine".to_owned();
-                let hint = format!("name those of {known} that are wanted, or write `flavor: enterprise`");
-                return Err(invalid(key("architectures"), problem, Some(hint)));
-            }
-            (Flavor::Enterprise, true) | (Flavor::Rtx, false) => {}
-        }
+        engine.flavor.check_targets(&engine.architectures).map_err(|error| by_engine("architectures", error))?;
         Compatible::check(&engine.compatible, engine.flavor).map_err(|error| by_engine("compatible", error))?;
         engine.timing_cache(path).check(engine.flavor).map_err(|error| by_engine("timing_cache", error))?;
         for (name, profile) in &engine.profiles {

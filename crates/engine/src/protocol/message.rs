@@ -168,12 +168,10 @@ pub struct BuiltTimings {
     pub sha256: Digest,
 }
 
-/// A plan that was built.
+/// A plan that was built: synced, and locked until the worker ends, under [`crate::partial_name`] in the folder for it; to be renamed by the client.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BuiltPlan {
-    /// Its bare name in the folder for it; synced, and locked until the worker ends; to be renamed by the client.
-    pub partial: String,
     /// Its size.
     pub bytes: u64,
     /// Its digest.

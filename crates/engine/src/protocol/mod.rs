@@ -15,4 +15,4 @@ pub use message::{
 };
 
 /// Changes with every change of a message.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;

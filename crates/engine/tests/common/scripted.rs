@@ -86,13 +86,11 @@ fn build(stream: &UnixStream, order: &BuildOrder) -> Reply {
     let mut plan = vec![0; 96];
     plan[..4].copy_from_slice(b"ftrt");
     plan[24..28].copy_from_slice(&[11, 4, 0, 106]);
-    let partial = partial_name(std::process::id());
     let place = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
-    std::fs::write(Path::new(&place).join(&partial), &plan).unwrap();
+    std::fs::write(Path::new(&place).join(partial_name(std::process::id())), &plan).unwrap();
     let tensor =
         |name: &str, shape: &[i64]| TensorRecord { name: name.to_owned(), dtype: plansmith_tensor::DType::F16, shape: shape.to_vec() };
     Reply::Built(BuiltPlan {
-        partial,
         bytes: plan.len() as u64,
         sha256: Digest::of(&plan),
         builder: BuilderSettings {
