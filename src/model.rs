@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{Flavor, PlanManifest, WorkerPaths, check_plan, manifest_path};
+use plansmith_engine::{Flavor, PlanManifest, WorkerPaths, check_plans};
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_runtime::{Error, GraphSource, Loaded, OpenedPlans, RuntimeKind, load, open_plans};
 
@@ -121,7 +121,7 @@ fn first_able(runtime: Option<RuntimeKind>, open: impl Fn(RuntimeKind) -> Result
 }
 
 fn run_plans(plans: &[PathBuf], tools: &Tools) -> Result<Loaded, Failure> {
-    let checks = plans.iter().map(|plan| check_plan(plan, &manifest_path(plan))).collect::<Result<Vec<_>, _>>()?;
+    let checks = check_plans(plans)?;
     let first = checks.first().map(|check| &check.manifest);
     let flavor = first.map_or(Flavor::Rtx, |manifest| manifest.flavor);
     let targets = first.map(PlanManifest::targets);

@@ -6,7 +6,7 @@ mod common;
 use std::path::Path;
 
 use common::{case, names, plansmith, text};
-use plansmith_engine::{Architecture, check_plan, manifest_path};
+use plansmith_engine::{Architecture, check_plan};
 use serde_json::Value;
 
 /// A case of each of ten families, and what TensorRT has to take of it.
@@ -31,7 +31,7 @@ fn built(name: &str, folder: &Path) -> Value {
     let profile = "decode:batch=1..1..2,sequence=1..8..32,past=0..8..31";
     plansmith(&["engine", text(&graphs.join(graph)), "-o", text(&plans), "--arch", "sm89", "--profile", profile]).exits(0);
     let plan = plans.join("sm89/decode.plan");
-    let checked = check_plan(&plan, &manifest_path(&plan)).unwrap();
+    let checked = check_plan(&plan).unwrap();
     assert_eq!(checked.manifest.architectures, [Architecture::Sm89], "{name}");
     serde_json::from_str(&plansmith(&["inspect", text(&plan), "--json"]).exits(0).stdout).unwrap()
 }
@@ -168,6 +168,6 @@ fn a_bundle_ships_one_copy_of_the_weights_beside_a_plan_without() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&data, bytes).unwrap();
     plansmith(&["check", text(&bundle)]).exits(2);
-    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    let error = check_plan(&plan).unwrap_err().to_string();
     assert!(error.contains("has the SHA-256"), "{error}");
 }

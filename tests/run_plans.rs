@@ -38,7 +38,7 @@ fn a_static_cache_is_recorded_as_one_buffer() {
     for name in ["llama3_rope", "made_bloom_six_heads", "gemma2_softcap_scalar", "made_granite_swa_sinks", "left_pad_gpt2"] {
         let folder = tempfile::tempdir().unwrap();
         let plan = built(name, STATIC, "sm89", folder.path());
-        let manifest = check_plan(&plan, &manifest_path(&plan)).unwrap().manifest;
+        let manifest = check_plan(&plan).unwrap().manifest;
         assert!(!manifest.cache.is_empty() && manifest.cache.iter().all(|pair| pair.aliased), "{name}: {:?}", manifest.cache);
         let input = |name: &str| manifest.inputs.iter().find(|input| input.name == name).unwrap().shape.clone();
         assert_eq!((input("attention_mask"), input("cache_position")), (vec![-1, 64], vec![-1]), "{name}");

@@ -103,8 +103,8 @@ fn limits(args: &Verify) -> Limits {
 /// The graphs and plans that flags name.
 fn candidates(args: &Verify) -> Result<(Vec<GraphCandidate>, Vec<PlanCandidate>), Failure> {
     let graph = |path: &PathBuf| GraphCandidate::file(path, &path.display().to_string());
-    let plan = |path: &PathBuf| PlanCandidate::file(path, &path.display().to_string());
-    Ok((args.onnx.iter().map(graph).collect::<Result<_, _>>()?, args.plan.iter().map(plan).collect::<Result<_, _>>()?))
+    let plans = args.plan.iter().map(|path| (path.clone(), path.display().to_string())).collect();
+    Ok((args.onnx.iter().map(graph).collect::<Result<_, _>>()?, PlanCandidate::files(plans)?))
 }
 
 /// Without the source: the bundle's own logits are the oracle.

@@ -216,7 +216,7 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
 /// An entry whose plan is what its manifest says, and whose manifest is what was asked for.
 fn whole(entry: &Path, prepared: &Prepared) -> Option<(PlanManifest, Effort)> {
     let plan = entry.join(PLAN);
-    let manifest = check_plan(&plan, &manifest_path(&plan)).ok()?.manifest;
+    let manifest = check_plan(&plan).ok()?.manifest;
     let effort = serde_json::from_slice(&plansmith_files::read(&entry.join(EFFORT)).ok()?).ok()?;
     let mut architectures = prepared.order.architectures.clone();
     architectures.sort_unstable();

@@ -1,7 +1,11 @@
 //! A plan against its manifest, without a GPU.
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use plansmith_files::Digest;
 
 use crate::{Error, FileRecord, PlanHeader, PlanManifest, architecture_bits};
 
@@ -23,13 +27,28 @@ pub fn manifest_path(plan: &Path) -> PathBuf {
     plan.with_extension("json")
 }
 
-/// Compares size, header and hash of a plan with its manifest, and the manifest with itself.
+/// Compares size, header and hash of a plan with the manifest beside it, and the manifest with itself.
 ///
 /// # Errors
-/// [`Error::Data`]: the data file of a stripped plan is missing or another one. [`Error::PlanMismatch`] with the first thing that differs and both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
-pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
+/// [`Error::Data`]: the data file of a stripped plan is missing or another one. [`Error::PlanMismatch`] with the first thing that differs and
+/// both sides; [`Error::Plan`], [`Error::Manifest`], [`Error::File`].
+pub fn check_plan(plan: &Path) -> Result<PlanCheck, Error> {
+    check(plan, &mut HashMap::new())
+}
+
+/// Checks plans, the data files that they share once.
+///
+/// # Errors
+/// Those of [`check_plan`], of the first plan that has one.
+pub fn check_plans(plans: impl IntoIterator<Item = impl AsRef<Path>>) -> Result<Vec<PlanCheck>, Error> {
+    let mut hashes = HashMap::new();
+    plans.into_iter().map(|plan| check(plan.as_ref(), &mut hashes)).collect()
+}
+
+/// `hashes`: those of data files that were read before.
+fn check(plan: &Path, hashes: &mut HashMap<PathBuf, Digest>) -> Result<PlanCheck, Error> {
     let start = Instant::now();
-    let manifest = PlanManifest::read(manifest)?;
+    let manifest = PlanManifest::read(&manifest_path(plan))?;
     let differs = |what, found: String, expected: String| {
         if found == expected { Ok(()) } else { Err(Error::PlanMismatch { path: plan.to_owned(), what, found, expected }) }
     };
@@ -52,7 +71,10 @@ pub fn check_plan(plan: &Path, manifest: &Path) -> Result<PlanCheck, Error> {
         "SHA-256 of the manifest".to_owned(),
     ];
     for (path, record) in manifest.data_files(plan)? {
-        let found = plansmith_files::sha256_file(&path)?;
+        let found = match hashes.entry(plansmith_files::canonicalize(&path)?) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(plansmith_files::sha256_file(&path)?),
+        };
         if found != record.sha256 {
             let reason = format!("has the SHA-256 {found} at {}; the plan was built from one of {}", path.display(), record.sha256);
             return Err(Error::Data { plan: plan.to_owned(), file: record.name.clone(), reason });

@@ -58,7 +58,7 @@ pub use architecture::{Architecture, architecture_bits, architectures_of_bits};
 pub use buffers::{DeviceBuffer, device_buffers};
 pub use build::{BuildReport, BuildRequest};
 pub use cache::PlanCache;
-pub use check::{PlanCheck, check_plan, manifest_path, partial_name};
+pub use check::{PlanCheck, check_plan, check_plans, manifest_path, partial_name};
 pub use compatible::Compatible;
 pub use error::{Error, NodeError};
 pub use estimate::{Forecast, ProfileForecast, Support};

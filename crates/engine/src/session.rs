@@ -9,7 +9,7 @@ use rustix::fs::MemfdFlags;
 use serde::{Deserialize, Serialize};
 
 use crate::protocol::{LoadTimes, OpenOrder, PlanOrder, Ready, Reply, Request, SharedTensor, StepOrder};
-use crate::{Error, Gpu, PlanCheck, PlanManifest, Profile, Worker, WorkerPaths, check_plan, manifest_path, static_slots};
+use crate::{Error, Gpu, PlanCheck, PlanManifest, Profile, Worker, WorkerPaths, check_plans, static_slots};
 
 /// Why plans were not executed, and what could be checked nevertheless.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,10 +128,9 @@ impl PlanSession {
     /// Checks plans against the manifests beside them and opens them on the first GPU.
     ///
     /// # Errors
-    /// Those of [`check_plan`] and of [`PlanSession::open_on`].
+    /// Those of [`check_plans`] and of [`PlanSession::open_on`].
     pub fn open(paths: &WorkerPaths, plans: &[PathBuf]) -> Result<Opened, Error> {
-        let checks = plans.iter().map(|plan| check_plan(plan, &manifest_path(plan))).collect::<Result<Vec<_>, _>>()?;
-        Self::open_on(paths, checks, &DeviceOptions::default())
+        Self::open_on(paths, check_plans(plans)?, &DeviceOptions::default())
     }
 
     /// Checks plans, which agree with their manifests, against this host, and opens them on a GPU.

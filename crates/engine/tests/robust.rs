@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{names, paths, testdata};
 use plansmith_engine::{
     Architecture, BuildReport, BuildRequest, Error, Event, Flavor, Limits, Models, PlanSession, Prepared, RandomisedAddresses,
-    Reproducibility, Worker, WorkerPaths, check_plan, manifest_path,
+    Reproducibility, Worker, WorkerPaths, check_plan,
 };
 use rustix::process::{Pid, Signal, kill_process};
 
@@ -177,7 +177,7 @@ fn plans_that_are_cut_short_or_none_are_refused() {
     let refusal = |bytes: &[u8]| {
         std::fs::write(&plan, bytes).unwrap();
         let session = PlanSession::open(&paths(), std::slice::from_ref(&plan)).unwrap_err().to_string();
-        assert_eq!(session, check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string());
+        assert_eq!(session, check_plan(&plan).unwrap_err().to_string());
         session
     };
     let cut = refusal(&whole[..whole.len() - 1]);
@@ -249,5 +249,5 @@ fn where_addresses_stay_randomised_the_plan_is_built_and_the_manifest_says_so() 
         panic!("{:?}", manifest.reproducible)
     };
     assert!(reason.contains("personality") && reason.contains("Operation not permitted"), "{reason}");
-    check_plan(&plan, &manifest_path(&plan)).unwrap();
+    check_plan(&plan).unwrap();
 }

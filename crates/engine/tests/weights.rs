@@ -59,7 +59,7 @@ fn the_map_is_where_the_graph_has_its_weights() {
         }
     }
     assert_eq!(PlanManifest::read(&manifest_path(&plan)).unwrap(), manifest);
-    let checked = check_plan(&plan, &manifest_path(&plan)).unwrap().checked;
+    let checked = check_plan(&plan).unwrap().checked;
     assert!(checked.last().unwrap().starts_with("weights: "), "{checked:?}");
     match PlanSession::open(&paths(), std::slice::from_ref(&plan)).unwrap() {
         Opened::NotExecuted(reason) => {
@@ -118,14 +118,14 @@ fn a_stripped_plan_holds_none_of_what_its_map_names() {
     assert_ne!(other.manifest.plan.sha256, embedded.plan.sha256);
 
     // The first plan and its map are still those of the first file.
-    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err();
+    let error = check_plan(&plan).unwrap_err();
     assert!(matches!(&error, Error::Data { file, .. } if file == "decoder.data"), "{error}");
     assert!(error.to_string().contains("has the SHA-256"), "{error}");
     std::fs::write(&data, &bytes[1..]).unwrap();
-    let text = check_plan(&plan, &manifest_path(&plan)).unwrap_err().to_string();
+    let text = check_plan(&plan).unwrap_err().to_string();
     assert!(text.contains("has 6143 bytes at") && text.contains("the plan was built from one of 6144"), "{text}");
     std::fs::remove_file(&data).unwrap();
-    let error = check_plan(&plan, &manifest_path(&plan)).unwrap_err();
+    let error = check_plan(&plan).unwrap_err();
     assert!(error.to_string().contains("is missing; looked at"), "{error}");
     assert!(error.hint().unwrap().contains("beside the plan"));
     // Without its data no stripped plan is built either, though TensorRT would.

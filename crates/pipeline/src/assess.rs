@@ -20,7 +20,7 @@ use crate::Error;
 use crate::bisect::bisect;
 use crate::candidates::{GraphCandidate, PlanCandidate};
 use crate::judge::{Judge, first_overflow, unlike_its_source};
-use crate::manifest::{GraphRecord, Manifest, PlanRecord};
+use crate::manifest::{GraphRecord, Manifest};
 use crate::noise::{Floors, Kind, NOISE_NAME};
 
 /// A bundle's logits.
@@ -265,9 +265,7 @@ pub fn assess_bundle(
             let graphs = manifest.graphs.iter().flat_map(|graph| std::iter::once(&graph.path).chain(&graph.weights));
             graphs.collect::<BTreeSet<_>>().into_iter().try_for_each(|name| sealed(bundle, &manifest, name).map(drop))?;
             let graph = |record: &GraphRecord| GraphCandidate::file(&bundle.join(&record.path), &record.path);
-            let plan = |record: &PlanRecord| sealed_plan(bundle, &manifest, &record.path);
-            let plans = manifest.plans.iter().map(plan).collect::<Result<_, _>>()?;
-            (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, plans)
+            (manifest.graphs.iter().map(graph).collect::<Result<_, _>>()?, sealed_plans(bundle, &manifest)?)
         }
     };
     let untouched = manifest.graphs.iter().find(|graph| graph.target.storage.is_none());
@@ -294,11 +292,15 @@ fn sealed(bundle: &Path, manifest: &Manifest, name: &str) -> Result<Digest, Erro
     is_sealed(bundle, manifest, name, found).map(|()| found)
 }
 
-/// A plan of a bundle: its manifest is the bundle's, and says of it what the bundle's manifest says.
-fn sealed_plan(bundle: &Path, manifest: &Manifest, name: &str) -> Result<PlanCandidate, Error> {
-    sealed(bundle, manifest, &manifest_path(Path::new(name)).to_string_lossy())?;
-    let plan = PlanCandidate::file(&bundle.join(name), name)?;
-    is_sealed(bundle, manifest, name, plan.check.manifest.plan.sha256).map(|()| plan)
+/// The plans of a bundle: their manifests are the bundle's, and say of them what the bundle's manifest says.
+fn sealed_plans(bundle: &Path, manifest: &Manifest) -> Result<Vec<PlanCandidate>, Error> {
+    let names = || manifest.plans.iter().map(|record| record.path.clone());
+    for name in names() {
+        sealed(bundle, manifest, &manifest_path(Path::new(&name)).to_string_lossy())?;
+    }
+    let plans = PlanCandidate::files(names().map(|name| (bundle.join(&name), name)).collect())?;
+    plans.iter().try_for_each(|plan| is_sealed(bundle, manifest, &plan.name, plan.check.manifest.plan.sha256))?;
+    Ok(plans)
 }
 
 /// Refuses a file whose digest is another than the manifest's.

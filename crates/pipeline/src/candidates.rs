@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{PlanCheck, check_plan, manifest_path};
+use plansmith_engine::{PlanCheck, check_plans};
 use plansmith_files::{Digest, sha256_file};
 use plansmith_onnx::{ExternalData, Links, ModelProto, dtype, encode};
 use plansmith_runtime::GraphSource;
@@ -105,12 +105,12 @@ pub struct PlanCandidate {
 }
 
 impl PlanCandidate {
-    /// A plan on disk.
+    /// Plans on disk and what the verdict calls them.
     ///
     /// # Errors
-    /// Those of [`check_plan`].
-    pub fn file(path: &Path, name: &str) -> Result<Self, Error> {
-        let check = check_plan(path, &manifest_path(path))?;
-        Ok(Self { name: name.to_owned(), path: path.to_owned(), check })
+    /// Those of [`check_plans`].
+    pub fn files(plans: Vec<(PathBuf, String)>) -> Result<Vec<Self>, Error> {
+        let checks = check_plans(plans.iter().map(|(path, _)| path))?;
+        Ok(plans.into_iter().zip(checks).map(|((path, name), check)| Self { name, path, check }).collect())
     }
 }

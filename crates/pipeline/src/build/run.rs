@@ -142,8 +142,8 @@ impl Run<'_> {
             let path = graph.path.as_deref().unwrap_or(Path::new(&graph.name));
             graphs.push(GraphCandidate::file(path, &graph.name)?);
         }
-        let candidate = |stage: &PlanStage| PlanCandidate::file(&self.folder.join(&stage.path), &stage.path);
-        let plans = prepared.stages.plans.iter().map(candidate).collect::<Result<Vec<_>, _>>()?;
+        let plans = prepared.stages.plans.iter().map(|stage| (self.folder.join(&stage.path), stage.path.clone()));
+        let plans = PlanCandidate::files(plans.collect())?;
         // The oracle that proved the bundle goes into it: the user's golden, else what the reference gave.
         let oracle = self.folder.join(GOLDEN_NAME);
         if let Some(golden) = &prepared.golden {

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use plansmith_engine::{BuildHost, Compatible, Flavor, PlanHeader, PlanManifest, TensorRecord, Weights, check_plan, manifest_path};
+use plansmith_engine::{BuildHost, Compatible, Flavor, PlanHeader, PlanManifest, TensorRecord, Weights, check_plan};
 use plansmith_onnx::ModelProto;
 use plansmith_onnx::proto::ValueInfoProto;
 use plansmith_tensor::DType;
@@ -101,7 +101,7 @@ fn read_plan(path: &Path) -> Result<(String, Served), Error> {
         let next = "build it with `plansmith engine --flavor enterprise --arch native` on its GPU";
         return refuse(path, format!("is of the rtx flavour: {RTX_IN_TRITON}; {next}"));
     }
-    let manifest = check_plan(path, &manifest_path(path))?.manifest;
+    let manifest = check_plan(path)?.manifest;
     if manifest.weights != Weights::Embedded {
         return refuse(
             path,
