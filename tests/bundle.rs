@@ -465,6 +465,7 @@ fn a_signing_that_is_killed_anywhere_leaves_a_whole_bundle() {
     assert!(killer.killed >= 5 && signed >= killer.ended && signed >= 1, "{killer:?}, {signed} signed");
     plansmith(&["sign", text(&bundle), "--key", text(&key)]).exits(0);
     plansmith(&["check", text(&bundle), "--key", text(&public)]).exits(0);
+    assert_eq!(names(&project.folder.path().join("dist")), ["tiny"], "what the killed ones left is gone");
 }
 
 /// A pipe that nobody writes to would be waited for without end, and a file that is long and empty read to its end.

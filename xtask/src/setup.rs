@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use plansmith_files::{self as files, TempFolder};
 
@@ -141,7 +141,6 @@ fn download(asset: Asset, python: &Python, folder: &Path) -> Result<(), Error> {
         });
     }
     let started = Instant::now();
-    remove_stale(folder.parent().unwrap_or(folder));
     let first = &recipe.packages[0];
     println!("getting {} ({} {}) into {}", asset.title(), first.name, first.version, folder.display());
     println!("  {}; the text will lie in {}", recipe.licence, folder.join(recipe.licence_file).display());
@@ -160,18 +159,6 @@ fn download(asset: Asset, python: &Python, folder: &Path) -> Result<(), Error> {
     files::replace_folder(content, folder)?;
     println!("  {:.1} s", started.elapsed().as_secs_f64());
     Ok(())
-}
-
-/// Removes what downloads left that were killed over an hour ago; that it cannot be removed harms nothing.
-fn remove_stale(cache: &Path) {
-    let stale = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let age = files::metadata(path).ok().and_then(|metadata| metadata.modified().ok()?.elapsed().ok());
-        name.starts_with(".plansmith-") && name.ends_with(".partial") && age.is_some_and(|age| age > Duration::from_secs(3600))
-    };
-    for path in files::list(cache).unwrap_or_default().iter().filter(|path| stale(path)) {
-        let _ = files::remove_dir_all(path);
-    }
 }
 
 /// What pip is given to read: every package with its version and the hashes that will do.

@@ -114,7 +114,7 @@ pub(crate) fn build(
     let layers = summary.unwrap_or_else(|| layers::summary(&network));
     // Not before: what lies in the folder would move what is allocated after it.
     enter(plan_folder)?;
-    partial::remove_leftovers(Path::new(".")).map_err(|error| because("leftovers of an earlier run", &error))?;
+    plansmith_files::remove_leftovers(Path::new("."));
     #[cfg(not(feature = "enterprise"))]
     crate::turns::give_back();
     let written = monitor.phase("write", || partial::write(Path::new(""), plan));

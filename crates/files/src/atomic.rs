@@ -10,12 +10,20 @@ use tempfile::{NamedTempFile, TempDir};
 
 use crate::Error;
 use crate::error::Context as _;
+use crate::partial::{PREFIX, SUFFIX, lock_partial, remove_leftovers};
 
 /// A file being written beside its final name; dropped without [`AtomicFile::commit`] it disappears.
 #[derive(Debug)]
 pub struct AtomicFile {
     file: NamedTempFile,
     target: PathBuf,
+}
+
+/// Makes files and folders under a name that is not final.
+fn named() -> tempfile::Builder<'static, 'static> {
+    let mut named = tempfile::Builder::new();
+    named.prefix(PREFIX).suffix(SUFFIX);
+    named
 }
 
 fn folder_of(path: &Path) -> &Path {
@@ -35,13 +43,13 @@ impl AtomicFile {
     }
 
     fn create_in(folder: &Path, target: &Path) -> Result<Self, Error> {
-        let file = tempfile::Builder::new()
-            .prefix(".plansmith-")
-            .suffix(".partial")
-            .permissions(std::fs::Permissions::from_mode(0o644))
-            .tempfile_in(folder)
-            .at("create", target)?;
-        Ok(Self { file, target: target.to_owned() })
+        remove_leftovers(folder);
+        loop {
+            let file = named().permissions(std::fs::Permissions::from_mode(0o644)).tempfile_in(folder).at("create", target)?;
+            if lock_partial(file.as_file(), file.path())? {
+                return Ok(Self { file, target: target.to_owned() });
+            }
+        }
     }
 
     /// The open file, for positioned writes from several threads.
@@ -114,7 +122,10 @@ fn sync_folder(path: &Path) -> Result<(), Error> {
 
 /// A folder being filled beside its final name; dropped without [`TempFolder::keep`] it disappears.
 #[derive(Debug)]
-pub struct TempFolder(TempDir);
+pub struct TempFolder {
+    folder: TempDir,
+    lock: File,
+}
 
 impl TempFolder {
     /// A new folder beside `target`, whose parent is created.
@@ -124,23 +135,28 @@ impl TempFolder {
     pub fn beside(target: &Path) -> Result<Self, Error> {
         let parent = folder_of(target);
         crate::create_dir_all(parent)?;
-        let folder = tempfile::Builder::new()
-            .prefix(".plansmith-")
-            .suffix(".partial")
-            .permissions(std::fs::Permissions::from_mode(0o755))
-            .tempdir_in(parent)
-            .at("create folder", target)?;
-        Ok(Self(folder))
+        remove_leftovers(parent);
+        loop {
+            let folder = named().permissions(std::fs::Permissions::from_mode(0o755)).tempdir_in(parent).at("create folder", target)?;
+            // It may be gone already.
+            let lock = match crate::open(folder.path()) {
+                Err(error) if error.is_not_found() => continue,
+                lock => lock?,
+            };
+            if lock_partial(&lock, folder.path())? {
+                return Ok(Self { folder, lock });
+            }
+        }
     }
 
     /// Where it is now.
     pub fn path(&self) -> &Path {
-        self.0.path()
+        self.folder.path()
     }
 
     /// Leaves it where it is.
     pub fn keep(self) -> PathBuf {
-        self.0.keep()
+        self.folder.keep()
     }
 }
 
@@ -178,7 +194,8 @@ impl Drop for NewFolders {
 /// # Errors
 /// Those of [`exchange_folder`].
 pub fn replace_folder(new: TempFolder, target: &Path) -> Result<(), Error> {
-    exchange_folder(&new.keep(), target, &[])
+    let TempFolder { folder, lock: _lock } = new;
+    exchange_folder(&folder.keep(), target, &[])
 }
 
 /// Puts the folder `new` where `target` is in one step; what was at `target` is removed afterwards.

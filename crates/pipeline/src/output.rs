@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use plansmith_files::is_partial;
+
 use crate::Error;
 use crate::manifest::{MANIFEST_NAME, Manifest, files_below};
 use crate::store::RECORD_NAME;
@@ -12,8 +14,6 @@ const FILLED: &str = ".partial";
 const FAILED: &str = ".failed";
 /// What says of a folder that a build made it: these are removed last.
 pub(crate) const MARKS: [&str; 2] = [RECORD_NAME, MANIFEST_NAME];
-/// How names of files begin that were being written when a run was killed.
-const TEMPORARY: &str = ".plansmith-";
 
 /// The folders of one pipeline's bundle.
 #[derive(Debug, Clone)]
@@ -71,7 +71,6 @@ fn not_ours(folder: &Path) -> Result<Option<PathBuf>, Error> {
     }
     let held = plansmith_files::list(folder)?;
     let is = |path: &Path, name: &str| path.file_name().is_some_and(|found| found == name);
-    let temporary = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY));
     let sealed = |path: &PathBuf| is(path, MANIFEST_NAME) && plansmith_files::read(path).is_ok_and(|text| says_whose(&text));
     if held.iter().any(|path| is(path, RECORD_NAME)) {
         return Ok(None);
@@ -79,7 +78,7 @@ fn not_ours(folder: &Path) -> Result<Option<PathBuf>, Error> {
     if held.iter().any(sealed) {
         return stranger(folder);
     }
-    Ok(held.into_iter().find(|path| !temporary(path)))
+    Ok(held.into_iter().find(|path| !is_partial(path)))
 }
 
 /// The first file in a bundle that its manifest does not name; none where the manifest cannot tell.
@@ -89,7 +88,7 @@ fn stranger(folder: &Path) -> Result<Option<PathBuf>, Error> {
         Err(Error::Manifest { path, .. }) => return Ok(Some(path)),
         files => files?,
     };
-    let known = |name: &str| name.starts_with(TEMPORARY) || manifest.files.contains_key(name);
+    let known = |name: &str| is_partial(Path::new(name)) || manifest.files.contains_key(name);
     Ok(files.into_iter().find(|(name, _)| !known(name)).map(|(_, path)| path))
 }
 
