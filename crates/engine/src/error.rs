@@ -281,6 +281,12 @@ pub enum Error {
         /// What was being done.
         doing: String,
     },
+    /// A thread that builds a plan panicked.
+    #[error("a thread that builds a plan panicked, which is a fault of plansmith: {said}")]
+    Panicked {
+        /// What it said.
+        said: String,
+    },
     /// What came over the worker's descriptor is not a message.
     #[error("the TensorRT worker's answer is not understood: {0}")]
     Protocol(String),
@@ -339,7 +345,7 @@ impl Error {
             }
             Self::Unsupported(reasons) => Some(leaving_out(reasons)),
             Self::Idle { .. } => Some("TensorRT waits for itself where memory ran out: build fewer plans at once (`--jobs 1`)".to_owned()),
-            Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built are in the cache".to_owned()),
+            Self::TimedOut { .. } => Some("give it more time with `--timeout`; plans that were built before it stay where they are".to_owned()),
             Self::WorkerDied { status, .. } if status.contains("signal: 9") => {
                 Some("killed from outside; where memory ran out, build fewer profiles at once or shorten them".to_owned())
             }

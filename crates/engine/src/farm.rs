@@ -1,6 +1,8 @@
 //! Many plans, built side by side within a budget of memory.
 
+use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{self, Sender};
 use std::thread::{self, Scope};
 use std::time::Duration;
@@ -240,13 +242,52 @@ impl Farm {
 }
 
 fn start<'scope, 'env>(scope: &'scope Scope<'scope, 'env>, job: &'env Job, waiting: &Waiting, limits: &Limits, sender: Sender<Told>) {
-    let (index, prepared, limits) = (waiting.index, waiting.prepared.clone(), limits.clone());
+    let (prepared, limits) = (waiting.prepared.clone(), limits.clone());
+    start_work(scope, waiting.index, sender, move |progress| {
+        Worker::spawn(&job.paths).and_then(|worker| worker.build_prepared(&job.request, prepared, &limits, progress))
+    });
+}
+
+/// Runs `work` in a thread of its own and tells how it ended, however it did: who waits would wait for ever.
+fn start_work<'scope, 'env>(
+    scope: &'scope Scope<'scope, 'env>,
+    index: usize,
+    sender: Sender<Told>,
+    work: impl FnOnce(&mut dyn FnMut(Event)) -> Result<BuildReport, Error> + Send + 'scope,
+) {
     scope.spawn(move || {
         // The receiver outlives all threads of the scope.
         let mut progress = |event| {
             let _ = sender.send(Told::Event(index, event));
         };
-        let result = Worker::spawn(&job.paths).and_then(|worker| worker.build_prepared(&job.request, prepared, &limits, &mut progress));
+        // Nothing that the work borrows or owns is looked at after it panicked.
+        let result = catch_unwind(AssertUnwindSafe(|| work(&mut progress)));
+        let result = result.unwrap_or_else(|panic| Err(Error::Panicked { said: said(&*panic) }));
         let _ = sender.send(Told::Ended(index, Box::new(result)));
     });
+}
+
+/// What a panic said.
+fn said(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "it does not say why".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_that_panics_ends_its_job() {
+        for (work, wanted) in [(0, "the first"), (1, "the number 1")] {
+            let told = thread::scope(|scope| {
+                let (sender, receiver) = mpsc::channel();
+                start_work(scope, 7, sender, move |_| if work == 0 { panic!("the first") } else { panic!("the number {work}") });
+                receiver.iter().collect::<Vec<_>>()
+            });
+            let [Told::Ended(7, result)] = &told[..] else { panic!("{} messages", told.len()) };
+            let error = result.as_ref().unwrap_err().to_string();
+            assert!(error.ends_with(wanted), "{error}");
+        }
+    }
 }

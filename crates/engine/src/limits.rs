@@ -47,7 +47,8 @@ impl Default for Limits {
 impl Limits {
     /// From now on, for the process of this id.
     pub(crate) fn start(&self, process: u32) -> Watch {
-        let deadline = self.timeout.map(|timeout| (Instant::now() + timeout, timeout));
+        // A deadline later than the clock can tell never comes.
+        let deadline = self.timeout.and_then(|timeout| Some((Instant::now().checked_add(timeout)?, timeout)));
         let pulse = Pulse { process, used: None, since: Instant::now(), limit: self.idle };
         Watch { deadline, cancels: self.cancels.clone(), pulse: Some(pulse) }
     }
@@ -148,6 +149,8 @@ mod tests {
         let mut watch = Limits { timeout: Some(timeout), ..Limits::default() }.start(own);
         std::thread::sleep(timeout);
         assert_eq!((watch.over(), watch.patience()), (Some(Over::Late(timeout)), Some(Duration::from_millis(1))));
+        let mut watch = Limits { timeout: Some(Duration::MAX), ..Limits::default() }.start(own);
+        assert_eq!((watch.over(), watch.patience()), (None, Some(GLANCE)));
     }
 
     #[test]
