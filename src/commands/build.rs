@@ -185,12 +185,12 @@ fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Ou
     }
     match (built, finished) {
         (_, Some(finished)) if pipeline.json => output.json(&json!({
-            "result": word, "bundle": finished.folder, "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
+            "result": word, "bundle": finished.folder.to_string_lossy(), "manifest_sha256": finished.manifest_sha256, "manifest": finished.manifest,
             "verdict": finished.verdict,
         }))?,
         (_, Some(finished)) => lines(word, finished, output)?,
         (Built::Stopped { stage, .. }, None) if pipeline.json => {
-            output.json(&json!({ "result": word, "stage": stage, "folder": folder, "verdict": verdict }))?;
+            output.json(&json!({ "result": word, "stage": stage, "folder": folder.to_string_lossy(), "verdict": verdict }))?;
         }
         (Built::Stopped { stage, .. }, None) => {
             let folder = folder.display();

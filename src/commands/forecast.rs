@@ -11,7 +11,7 @@ pub(crate) fn show(requests: &[BuildRequest], forecasts: &[Forecast], as_json: b
     if as_json {
         let plan = |(request, forecast): (&BuildRequest, &Forecast)| {
             let mut value = json!(forecast);
-            value["plan"] = json!(request.output);
+            value["plan"] = json!(request.output.to_string_lossy());
             value["architectures"] = json!(request.architectures);
             value["profiles_as"] = json!(request.profiles_as);
             value

@@ -13,7 +13,7 @@ pub(crate) fn run(args: &Sign, output: &Output) -> Result<Outcome, Failure> {
         let (key, public) = SecretKey::create(path)?;
         let fingerprint = key.verifying().fingerprint();
         if args.json {
-            output.json(&json!({ "key": path, "public_key": public, "fingerprint": fingerprint }))?;
+            output.json(&json!({ "key": path.to_string_lossy(), "public_key": public.to_string_lossy(), "fingerprint": fingerprint }))?;
         } else {
             let (secret, public) = (path.display(), public.display());
             output.result(format!("{secret}: keep it secret; {public}: give it to those who check; fingerprint {fingerprint}"))?;
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Sign, output: &Output) -> Result<Outcome, Failure> {
     let signature = sign_bundle(bundle, &key)?;
     let fingerprint = key.verifying().fingerprint();
     if args.json {
-        output.json(&json!({ "signature": signature, "fingerprint": fingerprint }))?;
+        output.json(&json!({ "signature": signature.to_string_lossy(), "fingerprint": fingerprint }))?;
     } else {
         output.result(format!("{}: signed by the key with the fingerprint {fingerprint}", signature.display()))?;
     }

@@ -20,7 +20,12 @@ const SCHEMA_VERSION: u32 = 1;
 #[serde(tag = "event", rename_all = "snake_case")]
 pub(crate) enum Event<'a> {
     /// The first line.
-    Start { verb: &'a str, version: &'a str, pipeline: &'a Path },
+    Start {
+        verb: &'a str,
+        version: &'a str,
+        #[serde(serialize_with = "plansmith_files::shown")]
+        pipeline: &'a Path,
+    },
     /// The stages of this run, in order.
     Stages { stages: &'a [String] },
     /// A stage begins.
@@ -36,7 +41,15 @@ pub(crate) enum Event<'a> {
     /// TensorRT warns or complains.
     Log { stage: &'a str, severity: String, text: &'a str },
     /// A plan is there.
-    Plan { stage: &'a str, path: &'a Path, bytes: u64, sha256: String, peak_bytes: u64, cached: bool },
+    Plan {
+        stage: &'a str,
+        #[serde(serialize_with = "plansmith_files::shown")]
+        path: &'a Path,
+        bytes: u64,
+        sha256: String,
+        peak_bytes: u64,
+        cached: bool,
+    },
     /// A stage ended.
     End { stage: &'a str, result: Ended, seconds: f64 },
     /// What the checks came to.
@@ -44,7 +57,13 @@ pub(crate) enum Event<'a> {
     /// What people are told besides.
     Message { text: &'a str },
     /// The last line of a run that ended as it should: exit code 0 or 1.
-    Result { exit_code: u8, result: &'a str, folder: &'a Path, manifest_sha256: Option<String> },
+    Result {
+        exit_code: u8,
+        result: &'a str,
+        #[serde(serialize_with = "plansmith_files::shown")]
+        folder: &'a Path,
+        manifest_sha256: Option<String>,
+    },
     /// The last line of one that did not.
     Error { exit_code: u8, message: &'a str, causes: &'a [String], hint: Option<&'a str> },
 }

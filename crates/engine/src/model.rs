@@ -37,10 +37,12 @@ pub struct ModelFacts {
 /// Reads the graph and checks that it is valid and its external data there and long enough. No payload is read.
 ///
 /// # Errors
-/// [`Error::Model`]: the file is empty, has no output, or is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::data_files`].
+/// [`Error::Model`]: the file's name is not UTF-8, it is empty, has no output, or is refused by [`plansmith_onnx::validate`] or [`plansmith_onnx::data_files`].
 /// [`Error::Refused`]: nodes that TensorRT does not take. [`Error::Unread`]: inputs that it would drop.
 /// [`Error::Onnx`]: it is not ONNX. [`Error::File`].
 pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
+    // A pipe or a device has no size either; and the name that the system gives to a pipe leads nowhere.
+    plansmith_files::open_regular(path)?;
     let path = plansmith_files::canonicalize(path)?;
     let refuse = |reason: String| Error::Model { path: path.clone(), reason };
     let foreign = |source: plansmith_onnx::Error| match source {
@@ -48,6 +50,7 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
         plansmith_onnx::Error::InFile { problem, .. } => Error::Onnx { path: path.clone(), source: problem },
         other => Error::Onnx { path: path.clone(), source: Box::new(other) },
     };
+    file_name(&path)?;
     if plansmith_files::metadata(&path)?.len() == 0 {
         return Err(refuse("the file is empty".to_owned()));
     }
@@ -73,6 +76,12 @@ pub fn inspect_model(path: &Path) -> Result<ModelFacts, Error> {
     let (lengths, types, mask_bytes) = (ModelLengths::of(&model), GraphTypes::of(&model), crate::masks::mask_bytes(&model));
     let weight_bytes = model.graph.iter().flat_map(|graph| &graph.initializer).filter_map(bytes_of).sum();
     Ok(ModelFacts { signature, places: places(&model), data: files.into_keys().collect(), path, lengths, weight_bytes, mask_bytes, types })
+}
+
+/// The bare name of a graph, as the worker is told it.
+pub(crate) fn file_name(path: &Path) -> Result<&str, Error> {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.ok_or_else(|| Error::Model { path: path.to_owned(), reason: "its name is not UTF-8".to_owned() })
 }
 
 /// Bytes of a tensor's data; `None` where they are neither in a file nor given raw, and the type is one of those that we do not know.

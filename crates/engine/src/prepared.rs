@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use crate::model::file_name;
 use crate::protocol::BuildOrder;
 use crate::{
     BuildRequest, DeviceMemory, Error, Flavor, ModelFacts, OnnxRecord, Profile, ProfileRecord, Weights, input_shapes, inspect_model,
@@ -47,9 +48,7 @@ impl Prepared {
         support::check(&request.architectures, &model.types)?;
         let profiles =
             request.profiles.iter().map(|profile| Ok(shaped(profile, model, request.flavor())?.0)).collect::<Result<Vec<_>, Error>>()?;
-        let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
-            return Err(Error::Model { path: model.path.clone(), reason: "its name is not UTF-8".to_owned() });
-        };
+        let name = file_name(&model.path)?;
         let inputs = profiles.iter().map(|record| record.inputs.clone()).collect();
         let external = match request.weights {
             Weights::Stripped => model.external(),

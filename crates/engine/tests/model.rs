@@ -2,7 +2,10 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use common::{decoder_in, testdata};
 use plansmith_engine::{Error, inspect_model};
@@ -42,6 +45,22 @@ fn what_the_parser_would_take_in_silence_is_refused() {
     assert!(matches!(refusal(), Error::Onnx { .. }));
     fs::remove_file(&model).unwrap();
     assert!(matches!(refusal(), Error::File(_)));
+    // Neither has a size, as an empty file has none.
+    rustix::fs::mknodat(rustix::fs::CWD, &model, rustix::fs::FileType::Fifo, rustix::fs::Mode::from(0o600), 0).unwrap();
+    for path in [&model, Path::new("/dev/zero")] {
+        let Error::File(error) = inspect_model(path).unwrap_err() else { panic!("{}", path.display()) };
+        assert_eq!(error.source.to_string(), "it is no regular file");
+    }
+}
+
+#[test]
+fn a_name_that_the_worker_cannot_be_told_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = decoder_in(folder.path(), "model");
+    let alien = model.with_file_name(OsStr::from_bytes(b"bad\xff.onnx"));
+    fs::rename(&model, &alien).unwrap();
+    let text = inspect_model(&alien).unwrap_err().to_string();
+    assert!(text.ends_with("its name is not UTF-8"), "{text}");
 }
 
 #[test]

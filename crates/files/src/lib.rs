@@ -10,6 +10,7 @@ mod digest;
 mod error;
 mod partial;
 mod remote;
+mod shown;
 
 pub use access::{
     append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, open_regular, read, read_at,
@@ -25,3 +26,4 @@ pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};
 pub use error::Error;
 pub use partial::{is_partial, lock_partial, remove_leftovers};
 pub use remote::{ParseRemoteHashError, RemoteHash, RemoteHasher, is_hex};
+pub use shown::shown;

@@ -21,6 +21,7 @@ pub struct Fetched {
     /// 40 hex digits.
     pub commit: String,
     /// The folder to give to the other commands.
+    #[serde(serialize_with = "plansmith_files::shown")]
     pub folder: PathBuf,
     /// Its files, sorted by name.
     pub files: Vec<FetchedFile>,

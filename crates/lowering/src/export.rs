@@ -43,6 +43,7 @@ pub enum Placement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ExportedFile {
     /// Where it is.
+    #[serde(serialize_with = "plansmith_files::shown")]
     pub path: PathBuf,
     /// Its size.
     pub bytes: u64,
@@ -56,6 +57,7 @@ pub struct ExportedFile {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Exported {
     /// The graph.
+    #[serde(serialize_with = "plansmith_files::shown")]
     pub graph: PathBuf,
     /// Its size.
     pub graph_bytes: u64,

@@ -33,6 +33,7 @@ pub struct ImportOptions {
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Imported {
     /// The folder.
+    #[serde(serialize_with = "plansmith_files::shown")]
     pub folder: PathBuf,
     /// Element type of the weights, by its safetensors name.
     pub dtype: &'static str,
