@@ -79,6 +79,13 @@ fn no_verb_replaces_a_file_of_another_kind() {
         refused(&["engine", text(&graph), "-o", text(&plans), "--arch", "sm86", "--profile", "chat"], &plans, said);
         refused(&["import", "testdata/gguf/tiny.gguf", "-o", text(&to.join("model"))], &to.join("model"), said);
     }
+    // Nor where the next build looks for what nobody else may have put there, be it there or not.
+    std::fs::remove_dir_all(at("dist.partial")).unwrap();
+    let graph = bundle.join("onnx/model.onnx");
+    for to in ["dist.partial", "dist.failed/plans"].map(at) {
+        refused(&["engine", text(&graph), "-o", text(&to), "--arch", "sm86", "--profile", "chat"], &to, "which builds make and replace");
+        assert!(!to.exists());
+    }
     plansmith(&["check", text(&bundle)]).exits(0);
 }
 

@@ -1,5 +1,7 @@
 //! Where a build writes: three folders, none of which may hold anything but what a build put there.
 
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use plansmith_files::is_partial;
@@ -40,11 +42,7 @@ impl Output {
         };
         // A link stays; what it leads to is replaced.
         let bundle = if bundle.is_symlink() { plansmith_files::canonicalize(bundle)? } else { bundle.to_owned() };
-        let beside = |suffix| {
-            let mut name = bundle.file_name().unwrap_or(name).to_owned();
-            name.push(suffix);
-            bundle.with_file_name(name)
-        };
+        let beside = |suffix: &str| with_suffix(&bundle, bundle.file_name().unwrap_or(name), suffix);
         let (filled, failed) = (beside(FILLED), beside(FAILED));
         for folder in [&bundle, &filled, &failed] {
             if let Some(lost) = not_ours(folder)? {
@@ -62,6 +60,21 @@ impl Output {
         }
         Ok(Self { bundle, filled, failed })
     }
+}
+
+fn with_suffix(folder: &Path, name: &OsStr, suffix: &str) -> PathBuf {
+    let mut name = name.to_owned();
+    name.push(suffix);
+    folder.with_file_name(name)
+}
+
+/// The three folders that a build would replace as wholes, were `folder` one of them; none where it has no name.
+pub(crate) fn family(folder: &Path) -> Vec<PathBuf> {
+    let of = |name: &OsStr| ["", FILLED, FAILED].map(|suffix| with_suffix(folder, name, suffix)).to_vec();
+    let Some(name) = folder.file_name() else { return Vec::new() };
+    let bytes = name.as_bytes();
+    let bundle = [FILLED, FAILED].iter().find_map(|suffix| bytes.strip_suffix(suffix.as_bytes()));
+    of(bundle.filter(|bundle| !bundle.is_empty()).map_or(name, OsStr::from_bytes))
 }
 
 /// The first thing in a folder that is there and is none of a build's.
