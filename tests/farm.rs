@@ -3,11 +3,15 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use common::{case, command, copy_files, names, plansmith, run, text};
+use plansmith_engine::Flavor;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
@@ -56,6 +60,80 @@ fn a_dry_run_says_everything_and_starts_nothing() {
     let long = ["engine", text(&graph), "--arch", "sm80", "--profile", "p:batch=1,sequence=1,past=0..1..4096", "--dry-run"];
     let long = plansmith(&long).exits(2).stderr;
     assert!(long.contains("past 4096 before sequence 1 is 4097 tokens; the longest is 4096"), "{long}");
+}
+
+#[test]
+fn a_path_that_is_not_utf8_is_shown_as_far_as_it_can_be() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = graph(folder.path(), "fp16");
+    let alien = folder.path().join(OsStr::from_bytes(b"o\xff"));
+    let dry_run = |graph: &Path| {
+        let arguments = ["--arch", "sm86", "--profile", "chat", "--dry-run", "--json", "-o"];
+        run(command(&["engine"]).arg(graph).args(arguments).arg(&alien))
+    };
+    let plans: Value = serde_json::from_str(&dry_run(&graph).exits(0).stdout).unwrap();
+    assert!(plans[0]["plan"].as_str().unwrap().ends_with("/o\u{fffd}/sm86/chat.plan"), "{plans}");
+    // The worker is told the graph's name, so this one cannot be built.
+    let named = graph.with_file_name(OsStr::from_bytes(b"bad\xff.onnx"));
+    std::fs::rename(&graph, &named).unwrap();
+    assert!(dry_run(&named).exits(2).stderr.contains("its name is not UTF-8"));
+
+    copy_files(&case("llama3_rope"), &alien.join("model"));
+    let pipeline = alien.join("p.yaml");
+    std::fs::write(&pipeline, "name: tiny\nsource: { checkpoint: model }\nexport: [{ id: fp32 }]\noutput: dist\n").unwrap();
+    let events = folder.path().join("events");
+    let json = |verb: &[&str], path: &Path, more: &[&str]| -> Value {
+        serde_json::from_str(&run(command(verb).arg(path).args(more)).exits(0).stdout).unwrap()
+    };
+    let stopped = json(&["build", "--json", "--stage", "export"], &pipeline, &[]);
+    assert!(stopped["folder"].as_str().unwrap().ends_with("/o\u{fffd}/dist.partial"), "{stopped}");
+    let built = json(&["build", "--json"], &pipeline, &["--events", text(&events)]);
+    assert!(built["bundle"].as_str().unwrap().ends_with("/o\u{fffd}/dist"), "{built}");
+    let told = std::fs::read_to_string(&events).unwrap();
+    let of = |event: &str| told.lines().any(|line| line.contains(&format!("\"event\":\"{event}\"")) && line.contains("/o\u{fffd}/"));
+    assert!(of("start") && of("result"), "{told}");
+    let exported = json(&["export", "--json"], &alien.join("model"), &["-o", text(&folder.path().join("out"))]);
+    assert!(exported["graph"].as_str().unwrap().ends_with("/out/model.onnx"), "{exported}");
+    let exported = json(&["export", "--json", text(&case("llama3_rope")), "-o"], &alien.join("out"), &[]);
+    assert!(exported["graph"].as_str().unwrap().ends_with("/o\u{fffd}/out/model.onnx"), "{exported}");
+    let key = json(&["sign", "--json", "--new-key"], &alien.join("key"), &[]);
+    assert!(key["public_key"].as_str().unwrap().ends_with("/o\u{fffd}/key.pub"), "{key}");
+    let imported = json(&["import", "--json", "testdata/gguf/tiny.gguf", "-o"], &alien.join("imported"), &[]);
+    assert!(imported["folder"].as_str().unwrap().ends_with("/o\u{fffd}/imported"), "{imported}");
+}
+
+/// Graphs are hashed before workers run, and nobody looks at a wish to stop.
+#[test]
+fn ctrl_c_ends_it_while_it_hashes() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = graph(folder.path(), "fp16");
+    let data = graph.with_extension("safetensors");
+    std::fs::File::options().write(true).open(&data).unwrap().set_len(64 << 30).unwrap();
+    let libraries = folder.path().join("libraries");
+    std::fs::create_dir(&libraries).unwrap();
+    Flavor::Rtx.libraries().iter().for_each(|name| std::fs::write(libraries.join(name), "").unwrap());
+    let (out, tools) = (folder.path().join("plans"), ["--worker", "/bin/true", "--tensorrt-dir", text(&libraries)]);
+    let arguments = ["engine", text(&graph), "-o", text(&out), "--arch", "sm86", "--profile", "chat", "--no-cache"];
+    let mut child = command(&[&arguments[..], &tools].concat()).spawn().unwrap();
+    let open = format!("/proc/{}/fd", child.id());
+    let data = std::fs::canonicalize(data).unwrap();
+    let hashes = || std::fs::read_dir(&open).unwrap().flatten().any(|file| std::fs::read_link(file.path()).is_ok_and(|file| file == data));
+    while !hashes() {
+        assert_eq!(child.try_wait().unwrap(), None, "it ends before it hashes");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(Signal::INT.as_raw()));
+    assert!(!out.exists());
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_time_out_beyond_the_clock_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let (graph, out) = (graph(folder.path(), "fp16"), folder.path().join("plans"));
+    let arguments = ["engine", text(&graph), "-o", text(&out), "--arch", "sm86", "--profile", PROFILE, "--timeout", "18446744073709551615"];
+    plansmith(&arguments).exits(0);
 }
 
 /// Nothing is exported, nor a worker looked for, for a profile that no step fits.
@@ -174,4 +252,11 @@ fn profiles_and_architectures_become_one_plan() {
     let one = inspected(&folder.join("prefill-or-decode.plan"));
     assert_eq!(one["manifest"]["profiles"][0]["profile"]["sequence"], serde_json::json!([1, 1, 64]));
     assert_eq!(one["manifest"]["cost"]["profiles_as"], "one-dynamic");
+
+    assert_eq!(one["manifest_matches"], true);
+    let other = folder.join("prefill-or-decode.json");
+    std::fs::copy(folder.join("prefill+decode.json"), &other).unwrap();
+    assert_eq!(inspected(&folder.join("prefill-or-decode.plan"))["manifest_matches"], false);
+    std::fs::remove_file(&other).unwrap();
+    assert_eq!(inspected(&folder.join("prefill-or-decode.plan"))["manifest_matches"], Value::Null);
 }

@@ -42,8 +42,11 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     let jobs: Vec<Job> = requests.into_iter().map(|request| Job { paths: paths.clone(), request }).collect();
     let interrupt = Interrupt::new()?;
     let farm = Farm { fresh: args.force, ..farm(&args.farm, &interrupt) };
-    let _hearing = interrupt.heard();
+    // Before, graphs are hashed, which looks at no wish to stop.
+    let mut hearing = None;
     let reports = farm.run(&jobs, &mut |event| match event {
+        FarmEvent::Opens => hearing = Some(interrupt.heard()),
+        FarmEvent::Closes => hearing = None,
         FarmEvent::Started(index, _) => output.note(format!("building {}", jobs[index].request.output.display())),
         other => show_farm(&other, output),
     });
@@ -93,7 +96,7 @@ pub(crate) fn farm(flags: &FarmFlags, interrupt: &Interrupt) -> Farm {
 
 fn as_json(report: &BuildReport) -> Value {
     json!({
-        "plan": report.plan, "manifest": report.manifest_path, "sha256": report.manifest.plan.sha256,
+        "plan": report.plan.to_string_lossy(), "manifest": report.manifest_path.to_string_lossy(), "sha256": report.manifest.plan.sha256,
         "bytes": report.manifest.plan.bytes, "build_s": report.build.as_secs_f64(), "peak_bytes": report.peak_bytes,
         "weights": report.manifest.weights, "refit": report.manifest.refit.len(), "reproducible": report.manifest.reproducible, "warnings": report.manifest.warnings,
         "cached": report.cached, "cost": report.manifest.cost, "timing_cache": report.manifest.timing_cache,

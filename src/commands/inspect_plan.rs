@@ -26,11 +26,17 @@ pub(super) fn report(path: &Path) -> Result<Report, Failure> {
     match &manifest {
         Some(manifest) => {
             described(path, manifest, &mut lines);
-            differences(&header, bytes, manifest, &mut lines);
+            if !is_of(&header, bytes, manifest) {
+                lines.push("  the manifest is that of another plan: size or header differ".to_owned());
+            }
         }
         None => lines.push(format!("  no manifest at {}: header facts only; profiles, inputs and layers are unknown", beside.display())),
     }
-    Ok((lines, json!({ "kind": "plan", "bytes": bytes, "header": header, "architectures": architectures, "manifest": manifest })))
+    let matches = manifest.as_ref().map(|manifest| is_of(&header, bytes, manifest));
+    let json = json!({
+        "kind": "plan", "bytes": bytes, "header": header, "architectures": architectures, "manifest": manifest, "manifest_matches": matches,
+    });
+    Ok((lines, json))
 }
 
 fn described(path: &Path, manifest: &PlanManifest, lines: &mut Vec<String>) {
@@ -109,9 +115,7 @@ fn layers(summary: &LayerSummary, lines: &mut Vec<String>) {
     lines.push("  which kernels these become, and how long each takes, only TensorRT on a GPU can say".to_owned());
 }
 
-/// What a manifest that belongs to another plan gives away without hashing.
-fn differences(header: &PlanHeader, bytes: u64, manifest: &PlanManifest, lines: &mut Vec<String>) {
-    if *header != manifest.plan.header || bytes != manifest.plan.bytes {
-        lines.push("  the manifest is that of another plan: size or header differ".to_owned());
-    }
+/// Whether a manifest is this plan's, as far as can be told without hashing.
+fn is_of(header: &PlanHeader, bytes: u64, manifest: &PlanManifest) -> bool {
+    *header == manifest.plan.header && bytes == manifest.plan.bytes
 }
