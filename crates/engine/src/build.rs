@@ -55,9 +55,10 @@ impl BuildRequest {
         if self.architectures.is_empty() { Flavor::Enterprise } else { Flavor::Rtx }
     }
 
-    /// Refuses no profile, and architectures or profiles that are named twice.
+    /// Refuses no profile, architectures or profiles that are named twice, and a place that holds a folder.
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_profile_names(&self.profiles)?;
+        crate::pair::check(&self.output)?;
         // The enterprise flavour builds for the GPU that it runs on: none is named.
         if self.architectures.is_empty() { Ok(()) } else { check_all_different(&self.architectures) }
     }
