@@ -185,3 +185,15 @@ fn a_folder_in_the_place_of_a_plan_is_seen_before_anything_is_built() {
         assert_eq!(names(&out.join("sm86")).len(), 1);
     }
 }
+
+#[test]
+fn a_profile_that_one_plan_makes_too_long_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    plansmith(&["export", "testdata/cases/llama3_rope", "-o", text(folder.path()), "--dtype", "fp16", "--dialect", "tensorrt"]).exits(0);
+    let graph = folder.path().join("model_fp16.onnx");
+    let profiles = ["--profile", "p:batch=1,sequence=4096,past=0", "--profile", "d:batch=1,sequence=1,past=0..5..4095"];
+    let flags = [&["engine", text(&graph), "--dry-run", "--arch", "sm86"], profiles.as_slice()].concat();
+    plansmith(&flags).exits(0);
+    let refused = plansmith(&[flags.as_slice(), &["--profiles-as", "one-plan"]].concat()).exits(2).stderr;
+    assert!(refused.contains("4097 tokens") && refused.contains("take plan-each, or one step less"), "{refused}");
+}

@@ -67,7 +67,7 @@ impl Forecast {
             let (record, memory) = crate::prepared::shaped(profile, &model, request.flavor())?;
             Ok(ProfileForecast { record, memory, switches_at: model.lengths.switches_within(profile) })
         });
-        let profiles = profiles.collect::<Result<Vec<_>, Error>>()?;
+        let profiles = profiles.collect::<Result<Vec<_>, Error>>().map_err(|error| request.explained(error))?;
         let support =
             request.architectures.iter().map(|&architecture| Support { architecture, missing: unsupported(architecture, &model.types) });
         Ok(Self {

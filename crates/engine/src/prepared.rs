@@ -65,8 +65,8 @@ impl Prepared {
         request.check()?;
         let Hashed { facts: model, record: onnx, files } = models.get(&request.onnx)?;
         support::check(&request.architectures, &model.types)?;
-        let profiles =
-            request.profiles.iter().map(|profile| Ok(shaped(profile, model, request.flavor())?.0)).collect::<Result<Vec<_>, Error>>()?;
+        let shaped = |profile| shaped(profile, model, request.flavor()).map(|(record, _)| record);
+        let profiles = request.profiles.iter().map(shaped).collect::<Result<Vec<_>, _>>().map_err(|error| request.explained(error))?;
         let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::Model { path: model.path.clone(), reason: "its name is not UTF-8".to_owned() });
         };

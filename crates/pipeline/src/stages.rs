@@ -205,6 +205,10 @@ fn plan_stages(
     let lengths = lengths(inputs.source);
     let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
     profiles.iter().try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
+    let architectures_as = if engine.architectures.is_empty() { ArchitecturesAs::OnePlan } else { engine.architectures_as };
+    let plans = spread(&engine.architectures, architectures_as, &profiles, engine.profiles_as)?;
+    // Profiles of one plan may be longer by a step.
+    plans.iter().flat_map(|parts| &parts.profiles).try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
     let from = tensorrt_variant(inputs, exports, named)?;
     let both = Flavor::ALL.iter().all(|flavor| inputs.pipeline.engines.iter().any(|engine| engine.flavor == *flavor));
     let tools = Tools::find(engine.flavor, &lookup_for(engine.flavor, both, inputs.lookup));
@@ -212,8 +216,6 @@ fn plan_stages(
     let version = tools.as_ref().map_or("unknown".to_owned(), |tools| tools.library.version.to_string());
     let folder = format!("engines/{}-{version}", engine.flavor);
     let tools = tools.map_err(Arc::new);
-    let architectures_as = if engine.architectures.is_empty() { ArchitecturesAs::OnePlan } else { engine.architectures_as };
-    let plans = spread(&engine.architectures, architectures_as, &profiles, engine.profiles_as)?;
     let stage = |parts: PlanParts| {
         let mut hasher = Hasher::default();
         hasher.field(b"engine");
