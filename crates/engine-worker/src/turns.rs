@@ -174,6 +174,35 @@ extern "C-unwind" fn run(thread: *mut c_void) -> *mut c_void {
     result
 }
 
+/// The C library's function of this name.
+///
+/// Of those of condition variables glibc has two versions on x86-64, of which plain `dlsym` gives the older one before glibc 2.36
+/// (<https://sourceware.org/bugzilla/show_bug.cgi?id=14932>); TensorRT calls the newer ones, and the two do not understand each other.
+fn real(name: &CStr) -> *mut c_void {
+    let mut found = null_mut();
+    // A version that does not exist would allocate a message.
+    if cfg!(target_arch = "x86_64") && name.to_bytes().starts_with(b"pthread_cond_") {
+        // SAFETY: both end with a zero.
+        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
+    }
+    if found.is_null() {
+        // SAFETY: `name` ends with a zero.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    }
+    if found.is_null() {
+        // SAFETY: ends the process.
+        unsafe { libc::abort() }
+    }
+    found
+}
+
+const fn name_of(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("the name of a function holds no zero, and one ends it"),
+    }
+}
+
 /// Defines a function in front of the C library's: `next` in its body is that one.
 macro_rules! in_front {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $next:ident $body:block)*) => {$(
@@ -184,13 +213,7 @@ macro_rules! in_front {
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
             let mut next = NEXT.load(SeqCst);
             if next.is_null() {
-                let name = concat!(stringify!($name), "\0");
-                // SAFETY: `name` ends with a zero.
-                next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
-                if next.is_null() {
-                    // SAFETY: ends the process.
-                    unsafe { libc::abort() }
-                }
+                next = real(const { name_of(concat!(stringify!($name), "\0")) });
                 NEXT.store(next, SeqCst);
             }
             // SAFETY: the C library's function of this name has this signature.
@@ -357,6 +380,20 @@ mod tests {
         assert!(ended.recv().is_err());
         thread.join().unwrap();
         assert_eq!(out_of_turn(), 0);
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn functions_of_condition_variables_are_those_that_tensorrt_calls() {
+        for name in [c"pthread_cond_signal", c"pthread_cond_broadcast", c"pthread_cond_wait"] {
+            let version = |version: &CStr| {
+                // SAFETY: both end with a zero.
+                unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()) }
+            };
+            let (new, old) = (version(c"GLIBC_2.3.2"), version(c"GLIBC_2.2.5"));
+            assert!(!new.is_null() && new != old, "{name:?} has two versions");
+            assert_eq!(real(name), new, "{name:?}");
+        }
     }
 
     struct Shared<T>(std::cell::UnsafeCell<T>);
