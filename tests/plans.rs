@@ -187,6 +187,22 @@ fn a_folder_in_the_place_of_a_plan_is_seen_before_anything_is_built() {
 }
 
 #[test]
+fn one_plan_of_two_architectures_is_not_stripped() {
+    let folder = tempfile::tempdir().unwrap();
+    let flags =
+        ["engine", "testdata/engine/decoder.onnx", "--arch", "sm86,sm89", "--profile", PROFILE, "--weights", "stripped", "--dry-run"];
+    plansmith(&flags).exits(0);
+    let refused = plansmith(&[flags.as_slice(), &["--arch-as", "one-plan"]].concat()).exits(2).stderr;
+    assert!(refused.contains("plans of one architecture only, and this one is for sm86, sm89"), "{refused}");
+    let pipeline = folder.path().join("p.yaml");
+    let text = "name: tiny\nsource: { checkpoint: model }\nexport: [{ id: fp16, dtype: fp16 }]\noutput: dist\nengines:\n  \
+                - { from: fp16, architectures: [sm86, sm89], architectures_as: one-plan, weights: stripped, profiles: { chat: chat } }\n";
+    std::fs::write(&pipeline, text).unwrap();
+    let refused = plansmith(&["build", common::text(&pipeline), "--plan-only"]).exits(2).stderr;
+    assert!(refused.contains("`engines[0].weights` cannot be: "), "{refused}");
+}
+
+#[test]
 fn a_profile_that_one_plan_makes_too_long_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     plansmith(&["export", "testdata/cases/llama3_rope", "-o", text(folder.path()), "--dtype", "fp16", "--dialect", "tensorrt"]).exits(0);

@@ -1,6 +1,6 @@
 //! A plan from a graph.
 
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::path::Path;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
@@ -24,7 +24,8 @@ use crate::{layers, names, network, partial};
 
 /// Builds a plan and leaves it under a partial name.
 ///
-/// The parser is given a bare name in the working folder: the path that it is given changes the bytes of a plan.
+/// The path that the parser is given, and the working folder's, change the bytes of a plan, so both are the same wherever the model lies. Nor
+/// does the compiler of kernels find headers in the model's folder that way.
 pub(crate) fn build(
     libraries: &Libraries,
     logger: &Logger,
@@ -35,8 +36,8 @@ pub(crate) fn build(
 ) -> Result<BuiltPlan, Failure> {
     #[cfg(not(feature = "enterprise"))]
     crate::turns::take();
-    enter(model)?;
-    let name = c_string(&order.onnx)?;
+    rustix::process::chdir(c"/").map_err(|error| because("the root folder cannot be entered", &error))?;
+    let name = c_string(&format!("/proc/self/fd/{}/{}", model.as_raw_fd(), order.onnx))?;
     let monitor = Monitor::new(client.clone())?;
     let nothing = |what: &str| failed(format!("TensorRT gave no {what}"), logger.take(Severity::Warning));
 
@@ -113,7 +114,7 @@ pub(crate) fn build(
     let timings = known.as_ref().map(Timings::leave).transpose()?;
     let layers = summary.unwrap_or_else(|| layers::summary(&network));
     // Not before: what lies in the folder would move what is allocated after it.
-    enter(plan_folder)?;
+    rustix::process::fchdir(plan_folder).map_err(|error| because("the plan's folder cannot be entered", &error))?;
     plansmith_files::remove_leftovers(Path::new("."));
     #[cfg(not(feature = "enterprise"))]
     crate::turns::give_back();
@@ -154,10 +155,6 @@ fn disorder() -> Option<String> {
 
 fn milliseconds(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
-}
-
-fn enter(folder: &OwnedFd) -> Result<(), Failure> {
-    rustix::process::fchdir(folder).map_err(|error| because("a folder cannot be entered", &error))
 }
 
 /// The GPU of this machine is what the plan is for: the caller was told so, and named no architecture.

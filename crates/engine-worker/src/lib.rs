@@ -42,6 +42,10 @@ pub(crate) const FLAVOR: Flavor = if cfg!(feature = "enterprise") { Flavor::Ente
 /// Serves the `plansmith` at the other end of the standard input.
 pub fn run() -> ExitCode {
     let addresses = addresses::fix();
+    #[cfg(not(feature = "enterprise"))]
+    if std::env::args_os().any(|argument| argument == plansmith_engine::protocol::EXECUTES) {
+        turns::tell_of_all_processors();
+    }
     match rustix::net::sockopt::socket_type(std::io::stdin()) {
         Ok(rustix::net::SocketType::STREAM) => {}
         _ => return refuse("plansmith starts this program and speaks with it on its standard input; it is of no use by itself"),

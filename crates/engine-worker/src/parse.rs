@@ -9,7 +9,7 @@ use trtx_sys::nvonnxparser::IParser;
 use crate::failure::failed;
 use crate::log::Logger;
 
-/// Parses `name`, which lies in the working folder: the path given to the parser changes a plan's bytes.
+/// Parses the file `name`: this path changes a plan's bytes.
 pub(crate) fn parse(parser: &mut cxx::UniquePtr<IParser>, logger: &Logger, name: &CStr) -> Result<Vec<String>, Failure> {
     // SAFETY: `name` is a C string for the time of the call.
     let parsed = unsafe { parser.pin_mut().parseFromFile(name.as_ptr(), (Severity::Warning as i32).into()) };

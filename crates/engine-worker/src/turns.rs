@@ -3,15 +3,15 @@
 //! TensorRT's compiler sorts by address here and there. Beside the thread that builds it keeps one for small jobs and starts idle pools;
 //! what those allocate and free, while the builder does too, decides where the builder's next objects lie. So this program defines the
 //! functions of POSIX threads that wake a thread, in front of the C library's: after each, the builder waits until every other thread
-//! sleeps or has ended. A thread that has ended gives its memory back when it is joined. And the builder is told of one processor, since
-//! the number of threads in a pool, too, changes what lies where.
+//! sleeps or has ended. A thread that has ended gives its memory back when it is joined. And TensorRT is told of one processor, from the
+//! moment that it is loaded, since the number of threads in a pool, too, changes what lies where.
 //!
-//! Nothing here allocates, and before [`take`] everything goes straight on to the C library.
+//! Nothing here allocates, and before [`take`] everything else goes straight on to the C library.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt::Write as _;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use libc::{pthread_attr_t, pthread_cond_t, pthread_mutex_t, pthread_t};
@@ -54,6 +54,12 @@ static STARTED: AtomicUsize = AtomicUsize::new(0);
 static BUILDER: AtomicU64 = AtomicU64::new(0);
 static UNLOCKS_LEFT: AtomicU32 = AtomicU32::new(0);
 static OUT_OF_TURN: AtomicU64 = AtomicU64::new(0);
+static ALL_PROCESSORS: AtomicBool = AtomicBool::new(false);
+
+/// Tells TensorRT of all processors: for a worker that executes. Before the library is loaded, which asks then already.
+pub(crate) fn tell_of_all_processors() {
+    ALL_PROCESSORS.store(true, SeqCst);
+}
 
 /// From here on other threads run only while the calling one waits for them.
 pub(crate) fn take() {
@@ -174,6 +180,35 @@ extern "C-unwind" fn run(thread: *mut c_void) -> *mut c_void {
     result
 }
 
+/// The C library's function of this name.
+///
+/// Of those of condition variables glibc has two versions on x86-64, of which plain `dlsym` gives the older one before glibc 2.36
+/// (<https://sourceware.org/bugzilla/show_bug.cgi?id=14932>); TensorRT calls the newer ones, and the two do not understand each other.
+fn real(name: &CStr) -> *mut c_void {
+    let mut found = null_mut();
+    // A version that does not exist would allocate a message.
+    if cfg!(target_arch = "x86_64") && name.to_bytes().starts_with(b"pthread_cond_") {
+        // SAFETY: both end with a zero.
+        found = unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), c"GLIBC_2.3.2".as_ptr()) };
+    }
+    if found.is_null() {
+        // SAFETY: `name` ends with a zero.
+        found = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) };
+    }
+    if found.is_null() {
+        // SAFETY: ends the process.
+        unsafe { libc::abort() }
+    }
+    found
+}
+
+const fn name_of(text: &str) -> &CStr {
+    match CStr::from_bytes_with_nul(text.as_bytes()) {
+        Ok(name) => name,
+        Err(_) => panic!("the name of a function holds no zero, and one ends it"),
+    }
+}
+
 /// Defines a function in front of the C library's: `next` in its body is that one.
 macro_rules! in_front {
     ($(fn $name:ident($($argument:ident: $kind:ty),*) -> $result:ty, $next:ident $body:block)*) => {$(
@@ -184,13 +219,7 @@ macro_rules! in_front {
             static NEXT: AtomicPtr<c_void> = AtomicPtr::new(null_mut());
             let mut next = NEXT.load(SeqCst);
             if next.is_null() {
-                let name = concat!(stringify!($name), "\0");
-                // SAFETY: `name` ends with a zero.
-                next = unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr().cast()) };
-                if next.is_null() {
-                    // SAFETY: ends the process.
-                    unsafe { libc::abort() }
-                }
+                next = real(const { name_of(concat!(stringify!($name), "\0")) });
                 NEXT.store(next, SeqCst);
             }
             // SAFETY: the C library's function of this name has this signature.
@@ -271,7 +300,7 @@ in_front! {
 
     fn get_nprocs() -> c_int, next {
         // SAFETY: it takes nothing.
-        if BUILDER.load(SeqCst) == 0 { unsafe { next() } } else { 1 }
+        if ALL_PROCESSORS.load(SeqCst) { unsafe { next() } } else { 1 }
     }
 }
 
@@ -294,10 +323,19 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
     use std::process::Command;
-    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::channel;
 
     use super::*;
+
+    const ALONE: &str = "PLANSMITH_TEST_ALONE";
+
+    /// Runs one of these tests by itself.
+    fn again(test: &str) {
+        let mut itself = Command::new(std::env::current_exe().unwrap());
+        let output = itself.env(ALONE, "1").args(["--exact", &format!("turns::tests::{test}"), "--test-threads=1"]).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+    }
 
     /// Long enough that the builder would be far ahead if it did not wait.
     fn work(done: &AtomicBool) {
@@ -310,15 +348,10 @@ mod tests {
     /// In a process of its own: other tests' threads would be waited for.
     #[test]
     fn threads_run_only_while_the_builder_waits() {
-        const ALONE: &str = "PLANSMITH_TEST_ALONE";
-        if std::env::var_os(ALONE).is_some() {
-            return alone();
+        match std::env::var_os(ALONE) {
+            Some(_) => alone(),
+            None => again("threads_run_only_while_the_builder_waits"),
         }
-        let name = "turns::tests::threads_run_only_while_the_builder_waits";
-        let mut itself = Command::new(std::env::current_exe().unwrap());
-        let output = itself.env(ALONE, "1").args(["--exact", name, "--test-threads=1"]).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && said.contains("1 passed"), "{said}");
     }
 
     fn alone() {
@@ -326,10 +359,7 @@ mod tests {
         static SECOND: AtomicBool = AtomicBool::new(false);
         static MUTEX: Shared<pthread_mutex_t> = Shared(std::cell::UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         static CONDITION: Shared<pthread_cond_t> = Shared(std::cell::UnsafeCell::new(libc::PTHREAD_COND_INITIALIZER));
-        let processors = std::thread::available_parallelism().unwrap();
         take();
-        // SAFETY: no arguments.
-        assert_eq!(unsafe { get_nprocs() }, 1, "of {processors}");
 
         // What is started has done its work before it is known to have started.
         let (end, ended) = channel::<()>();
@@ -357,6 +387,34 @@ mod tests {
         assert!(ended.recv().is_err());
         thread.join().unwrap();
         assert_eq!(out_of_turn(), 0);
+    }
+
+    /// In a process of its own, as above: what is told once is told for good.
+    #[test]
+    fn all_processors_are_told_of_only_where_plans_are_executed() {
+        if std::env::var_os(ALONE).is_none() {
+            return again("all_processors_are_told_of_only_where_plans_are_executed");
+        }
+        // SAFETY: no arguments.
+        let told = || unsafe { get_nprocs() };
+        assert_eq!(told(), 1);
+        tell_of_all_processors();
+        // SAFETY: a number in, a number out.
+        assert_eq!(libc::c_long::from(told()), unsafe { libc::sysconf(libc::_SC_NPROCESSORS_ONLN) });
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn functions_of_condition_variables_are_those_that_tensorrt_calls() {
+        for name in [c"pthread_cond_signal", c"pthread_cond_broadcast", c"pthread_cond_wait"] {
+            let version = |version: &CStr| {
+                // SAFETY: both end with a zero.
+                unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()) }
+            };
+            let (new, old) = (version(c"GLIBC_2.3.2"), version(c"GLIBC_2.2.5"));
+            assert!(!new.is_null() && new != old, "{name:?} has two versions");
+            assert_eq!(real(name), new, "{name:?}");
+        }
     }
 
     struct Shared<T>(std::cell::UnsafeCell<T>);

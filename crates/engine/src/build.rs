@@ -67,10 +67,11 @@ impl BuildRequest {
         }
     }
 
-    /// Refuses no profile, architectures or profiles that are named twice, and a place that holds a folder.
+    /// Refuses no profile, architectures or profiles that are named twice, what cannot be stripped, and a place that holds a folder.
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_profile_names(&self.profiles)?;
         crate::pair::check(&self.output)?;
+        self.weights.check(&self.architectures)?;
         // The enterprise flavour builds for the GPU that it runs on: none is named.
         if self.architectures.is_empty() { Ok(()) } else { check_all_different(&self.architectures) }
     }

@@ -117,6 +117,9 @@ pub enum Error {
     /// The rtx flavour was given the machine's own GPU.
     #[error("TensorRT-RTX builds for architectures that are named, on any machine, and not for `{}`", crate::NATIVE)]
     NativeOfRtx,
+    /// One plan of several architectures was to be stripped.
+    #[error("TensorRT strips plans of one architecture only, and this one is for {}", named(.0))]
+    StrippedTogether(Vec<Architecture>),
     /// A plan or its manifest would replace a folder.
     #[error("`{}` is a folder, and a plan is to be written there", path.display())]
     InTheWay {
@@ -349,6 +352,7 @@ impl Error {
             }
             Self::NativeOfRtx => Some(format!("{}; `{}` is for the enterprise flavour", builds_for(), crate::NATIVE)),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
+            Self::StrippedTogether(_) => Some("make a plan for each architecture (`plan-each`), or embed the weights".to_owned()),
             Self::InTheWay { .. } => Some("name another folder, or move that one".to_owned()),
             Self::Changed { .. } => Some("build again when nothing writes to it; no plan of it was kept".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),

@@ -190,15 +190,15 @@ pub struct PlanRecord {
     pub header: PlanHeader,
 }
 
-/// Whether addresses were randomised while a plan was built: two builds then differ in some hundred bytes.
+/// Whether addresses were randomised, or not those of every worker, while a plan was built: two builds then differ in some hundred bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum RandomisedAddresses {
     /// Off.
     Off,
-    /// On, since the system refused to turn it off.
+    /// On, or addresses are others than usual, since the system refused to change it.
     On {
-        /// What the system said.
+        /// What the system said, or does not let be changed.
         reason: String,
     },
 }

@@ -159,7 +159,7 @@ impl PlanSession {
         let records = |tensors: &[crate::TensorRecord]| tensors.iter().map(crate::TensorRecord::signature).collect();
         let signature = Signature { inputs: records(&first.manifest.inputs), outputs: records(&first.manifest.outputs) };
         let profiles = orders.iter().flat_map(|order| &order.manifest.profiles).map(|record| record.profile.clone()).collect();
-        let mut worker = Worker::spawn(paths)?;
+        let mut worker = Worker::spawn_to_execute(paths)?;
         let memory = rustix::fs::memfd_create("plansmith-tensors", MemfdFlags::CLOEXEC)
             .map_err(|error| Error::Protocol(format!("no memory file: {error}")))?;
         let slots = static_slots(&signature.inputs);

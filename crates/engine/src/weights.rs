@@ -7,7 +7,7 @@ use std::str::FromStr;
 use plansmith_tensor::DType;
 use serde::{Deserialize, Serialize};
 
-use crate::{Error, FileRecord, ModelFacts, PlanManifest};
+use crate::{Architecture, Error, FileRecord, ModelFacts, PlanManifest};
 
 /// What is done with the weights of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -32,6 +32,17 @@ impl Weights {
             Self::Embedded => "embedded",
             Self::Streaming => "streaming",
             Self::Stripped => "stripped",
+        }
+    }
+
+    /// Refuses one plan of several architectures without its weights, measured: TensorRT's compiler stops (`sm_vers_.size() == 1`).
+    ///
+    /// # Errors
+    /// [`Error::StrippedTogether`].
+    pub fn check(self, architectures: &[Architecture]) -> Result<(), Error> {
+        match (self, architectures.len()) {
+            (Self::Stripped, 2..) => Err(Error::StrippedTogether(architectures.to_vec())),
+            _ => Ok(()),
         }
     }
 

@@ -69,6 +69,15 @@ impl Worker {
     /// # Errors
     /// [`Error::Spawn`]: it cannot be started or is no worker of this version and flavour. [`Error::Worker`]: it cannot load the libraries.
     pub fn spawn(paths: &WorkerPaths) -> Result<Self, Error> {
+        Self::start(paths, &[])
+    }
+
+    /// As [`Worker::spawn`], for plans that are there.
+    pub(crate) fn spawn_to_execute(paths: &WorkerPaths) -> Result<Self, Error> {
+        Self::start(paths, &[protocol::EXECUTES])
+    }
+
+    fn start(paths: &WorkerPaths, arguments: &[&str]) -> Result<Self, Error> {
         let refuse = |reason: String| Error::Spawn { worker: paths.worker.clone(), reason };
         let system = |error: std::io::Error| refuse(format!("cannot be started: {error}"));
         let libraries = plansmith_files::open(&paths.libraries)?;
@@ -77,6 +86,7 @@ impl Worker {
             rustix::fs::memfd_create("plansmith-worker-output", MemfdFlags::CLOEXEC).map_err(|error| system(error.into()))?;
         let output = File::from(output);
         let child = Command::new(&paths.worker)
+            .args(arguments)
             .stdin(OwnedFd::from(theirs))
             .stdout(output.try_clone().map_err(system)?)
             .stderr(output.try_clone().map_err(system)?)

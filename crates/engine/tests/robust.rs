@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{names, paths, testdata};
+use common::{behind, names, paths, testdata};
 use plansmith_engine::{
     Architecture, BuildReport, BuildRequest, Error, Event, Flavor, Limits, Models, PlanSession, Prepared, RandomisedAddresses,
     Reproducibility, Worker, WorkerPaths, check_plan,
@@ -27,15 +27,6 @@ fn request(plan: &Path) -> BuildRequest {
 
 fn build(paths: &WorkerPaths, plan: &Path) -> Result<BuildReport, Error> {
     Worker::spawn(paths)?.build(&request(plan), &mut |_| {})
-}
-
-/// The worker, started by a shell that does something first.
-fn behind(folder: &Path, first: &str) -> WorkerPaths {
-    let real = paths();
-    let script = folder.join("worker");
-    std::fs::write(&script, format!("#!/bin/sh\n{first}\nexec '{}'\n", real.worker.display())).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    WorkerPaths { worker: script, ..real }
 }
 
 /// Compiles C, which whoever compiled the worker can.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use plansmith_engine::{Compatible, Flavor, ModelLengths, ProfilesAs, Weights};
+use plansmith_engine::{ArchitecturesAs, Compatible, Flavor, ModelLengths, ProfilesAs, Weights};
 use serde_yaml::{Mapping, Value};
 
 use crate::Error;
@@ -88,6 +88,9 @@ fn check(path: &Path, pipeline: &PipelineFile) -> Result<(), Error> {
         let key = |name: &str| format!("engines[{index}].{name}");
         let by_engine = |name: &str, error: plansmith_engine::Error| invalid(key(name), format!("cannot be: {error}"), error.hint());
         engine.flavor.check_targets(&engine.architectures).map_err(|error| by_engine("architectures", error))?;
+        if engine.architectures_as == ArchitecturesAs::OnePlan {
+            engine.weights.check(&engine.architectures).map_err(|error| by_engine("weights", error))?;
+        }
         Compatible::check(&engine.compatible, engine.flavor).map_err(|error| by_engine("compatible", error))?;
         engine.timing_cache(path).check(engine.flavor).map_err(|error| by_engine("timing_cache", error))?;
         for (name, profile) in &engine.profiles {

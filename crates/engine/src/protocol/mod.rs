@@ -16,3 +16,7 @@ pub use message::{
 
 /// Changes with every change of a message.
 pub const VERSION: u32 = 5;
+
+/// What a worker is started with where it is to execute: TensorRT asks for the number of processors when it is loaded, and a builder is told
+/// of one.
+pub const EXECUTES: &str = "--executes";

@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use plansmith_engine::{Flavor, Lookup, WorkerPaths};
@@ -14,6 +15,15 @@ pub(crate) fn testdata(name: &str) -> PathBuf {
 /// The worker and libraries that the environment names.
 pub(crate) fn paths() -> WorkerPaths {
     WorkerPaths::find(Flavor::Rtx, &Lookup::default()).unwrap()
+}
+
+/// The worker, started by a shell that does something first.
+pub(crate) fn behind(folder: &Path, first: &str) -> WorkerPaths {
+    let real = paths();
+    let script = folder.join("worker");
+    std::fs::write(&script, format!("#!/bin/sh\n{first}\nexec '{}'\n", real.worker.display())).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    WorkerPaths { worker: script, ..real }
 }
 
 /// A copy of the test decoder in a folder of its own below `parent`.
