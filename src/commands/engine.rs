@@ -133,7 +133,38 @@ fn notes_on_timings(record: &TimingRecord) -> impl Iterator<Item = String> {
     refused.into_iter().chain(not_kept)
 }
 
-/// TensorRT's log, as loud as asked for.
+/// What a worker does and TensorRT's log, as loud as asked for.
 pub(crate) fn show(event: &Event, output: &Output) {
-    output.detail(format!("{event:?}"));
+    if let Some(line) = told(event) {
+        output.detail(line);
+    }
+}
+
+/// An event as people read it. Steps and ends of phases are for bars.
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::Log { severity, text } => Some(format!("{}: {text}", format!("{severity:?}").to_lowercase())),
+        Event::PhaseStarted { phase, parent: Some(parent), .. } => Some(format!("{parent}: {phase}")),
+        Event::PhaseStarted { phase, parent: None, .. } => Some(format!("{phase}: begins")),
+        Event::PhaseAt { .. } | Event::PhaseEnded { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plansmith_engine::{Event, Severity};
+
+    use super::told;
+
+    #[test]
+    fn a_worker_is_followed_in_words() {
+        let started = |phase: &str, parent: Option<&str>| {
+            told(&Event::PhaseStarted { phase: phase.to_owned(), parent: parent.map(str::to_owned), steps: 3 }).unwrap()
+        };
+        assert_eq!(started("build", None), "build: begins");
+        assert_eq!(started("Computing profile costs", Some("build")), "build: Computing profile costs");
+        let log = Event::Log { severity: Severity::Warning, text: "a layer is slow".to_owned() };
+        assert_eq!(told(&log).unwrap(), "warning: a layer is slow");
+        assert_eq!(told(&Event::PhaseAt { phase: "build".to_owned(), done: 105 }), None);
+    }
 }
