@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     Compatible::check(&compatible, flavor)?;
     let timing_cache = args.timing_cache.as_deref().map_or(TimingCache::Usual, TimingCache::named);
     timing_cache.check(flavor)?;
+    if plansmith_files::is_dir(&args.onnx) {
+        return Err(no_graph(&args.onnx));
+    }
     // What TensorRT cannot take is told without it.
     let lengths = inspect_model(&args.onnx)?.lengths;
     let profiles = args.profile.iter().map(|text| Preset::parse(text, &lengths)).collect::<Result<Vec<Profile>, _>>()?;
@@ -54,6 +57,20 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
         reports.iter().try_for_each(|report| output.result(line(report)))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A folder where a graph is wanted.
+fn no_graph(folder: &Path) -> Failure {
+    let shown = folder.display();
+    let exported = format!("`plansmith export {shown} -o DIR --dtype fp16 --dialect tensorrt` writes one: DIR/model_fp16.onnx");
+    let graphs = plansmith_files::list(folder).unwrap_or_default().into_iter();
+    let graph = graphs.filter(|path| path.extension().is_some_and(|extension| extension == "onnx")).map(|path| path.display().to_string());
+    let hint = match graph.reduce(|one, other| format!("{one} or {other}")) {
+        Some(graphs) => format!("name one in it: {graphs}"),
+        None if plansmith_files::is_file(&folder.join("config.json")) => exported,
+        None => "name the .onnx file".to_owned(),
+    };
+    Failure::new(format!("{shown} is a folder; plans are built from an ONNX graph")).hint(hint)
 }
 
 fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible], timings: &TimingCache) -> BuildRequest {
