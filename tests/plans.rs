@@ -171,3 +171,29 @@ fn a_bundle_ships_one_copy_of_the_weights_beside_a_plan_without() {
     let error = check_plan(&plan).unwrap_err().to_string();
     assert!(error.contains("has the SHA-256"), "{error}");
 }
+
+#[test]
+fn a_folder_in_the_place_of_a_plan_is_seen_before_anything_is_built() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["sm86/decode.plan", "sm86/decode.json"] {
+        let out = folder.path().join(name.replace('/', "-"));
+        std::fs::create_dir_all(out.join(name)).unwrap();
+        let nowhere = ["--worker", "/nowhere", "--tensorrt-dir", "/nowhere"];
+        let flags = ["engine", "testdata/engine/decoder.onnx", "-o", text(&out), "--arch", "sm86", "--profile", PROFILE, "--dry-run"];
+        let run = plansmith(&[flags.as_slice(), &nowhere].concat()).exits(2);
+        assert!(run.stderr.contains(&format!("{name}` is a folder")), "{}", run.stderr);
+        assert_eq!(names(&out.join("sm86")).len(), 1);
+    }
+}
+
+#[test]
+fn a_profile_that_one_plan_makes_too_long_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    plansmith(&["export", "testdata/cases/llama3_rope", "-o", text(folder.path()), "--dtype", "fp16", "--dialect", "tensorrt"]).exits(0);
+    let graph = folder.path().join("model_fp16.onnx");
+    let profiles = ["--profile", "p:batch=1,sequence=4096,past=0", "--profile", "d:batch=1,sequence=1,past=0..5..4095"];
+    let flags = [&["engine", text(&graph), "--dry-run", "--arch", "sm86"], profiles.as_slice()].concat();
+    plansmith(&flags).exits(0);
+    let refused = plansmith(&[flags.as_slice(), &["--profiles-as", "one-plan"]].concat()).exits(2).stderr;
+    assert!(refused.contains("4097 tokens") && refused.contains("take plan-each, or one step less"), "{refused}");
+}

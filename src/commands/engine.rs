@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use plansmith_engine::{
     ArchitecturesAs, BuildReport, BuildRequest, Compatible, Event, Farm, FarmEvent, Flavor, Forecast, Job, Lookup, PlanCache, PlanParts,
-    Preset, Profile, TimingCache, TimingRecord, Weights, WorkerPaths, inspect_model, spread,
+    Preset, Profile, RandomisedAddresses, Reproducibility, TimingCache, TimingRecord, Weights, WorkerPaths, inspect_model, spread,
 };
 use serde_json::{Value, json};
 
@@ -51,6 +51,9 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
         other => show_farm(&other, output),
     });
     let reports = reports.map_err(|(_, error)| error)?;
+    if args.prove_reproducible {
+        reports.iter().filter_map(unproved).for_each(|note| output.note(note));
+    }
     if args.json {
         output.json(&reports.iter().map(as_json).collect::<Vec<_>>())?;
     } else {
@@ -117,11 +120,27 @@ fn as_json(report: &BuildReport) -> Value {
     })
 }
 
+/// Why the bytes of a plan are not known to be those of every build.
+fn unproved(report: &BuildReport) -> Option<String> {
+    let plan = report.plan.display();
+    match &report.manifest.reproducible {
+        Reproducibility::Proved { .. } => None,
+        Reproducibility::Differs { second, .. } => {
+            Some(format!("{plan}: a second build gave other bytes, of SHA-256 {second}; the plan is not kept in the cache"))
+        }
+        Reproducibility::NotTried { randomised_addresses: RandomisedAddresses::On { reason } } => {
+            Some(format!("{plan}: not built twice, as two builds differ where addresses stay randomised: {reason}"))
+        }
+        Reproducibility::NotTried { .. } => Some(format!("{plan}: not built twice")),
+    }
+}
+
 fn line(report: &BuildReport) -> String {
     let (path, record) = (report.plan.display(), &report.manifest.plan);
+    let proof = if report.manifest.is_proved() { ", and a second build gave the same bytes" } else { "" };
     let how = if report.cached { "from the cache".to_owned() } else { format!("built in {:.1} s", report.build.as_secs_f64()) };
     let cost = report.manifest.cost.map(|cost| format!(", {:.2} × the weights", cost.plan_permille_of_weights as f64 / 1000.0));
-    format!("{path}: {}{}, sha256 {}, {how}", human_bytes(record.bytes), cost.unwrap_or_default(), record.sha256)
+    format!("{path}: {}{}, sha256 {}, {how}{proof}", human_bytes(record.bytes), cost.unwrap_or_default(), record.sha256)
 }
 
 /// Flags on libraries as the engine takes them.
@@ -136,7 +155,8 @@ pub(crate) fn show_farm(event: &FarmEvent<'_>, output: &Output) {
         FarmEvent::Started(_, bytes) => output.detail(format!("a worker starts; about {} are expected", human_bytes(*bytes))),
         FarmEvent::Done(_, report) => {
             let timings = report.manifest.timing_cache.iter();
-            timings.flat_map(notes_on_timings).for_each(|note| output.note(note));
+            let warnings = report.manifest.warnings.iter().map(|warning| format!("{}: {warning}", report.plan.display()));
+            timings.flat_map(notes_on_timings).chain(warnings).for_each(|note| output.note(note));
         }
         FarmEvent::NotKept(_, error) => output.note(format!("the plan is built, and not kept in the cache: {error}")),
         FarmEvent::Opens | FarmEvent::Closes => {}

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use indexmap::IndexMap;
-use plansmith_files::{Digest, Hasher};
+use plansmith_files::{Digest, Hasher, Identity};
 use rayon::iter::{IndexedParallelIterator as _, IntoParallelRefIterator as _, ParallelIterator as _};
 use serde::{Deserialize, Serialize};
 
-use crate::cache::{self, Identity};
+use crate::cache;
 use crate::ordered::{Buffers, PIECE, default_threads, in_order};
 use crate::{Checkpoint, Error, Scan, TensorInfo, WeightFile, scan};
 

@@ -55,9 +55,22 @@ impl BuildRequest {
         if self.architectures.is_empty() { Flavor::Enterprise } else { Flavor::Rtx }
     }
 
-    /// Refuses no profile, and architectures or profiles that are named twice.
+    /// Says of a profile that is too long by the step that [`ProfilesAs::OnePlan`] opened it by where that comes from.
+    pub(crate) fn explained(&self, error: Error) -> Error {
+        match error {
+            Error::Shapes { profile, reason } if self.profiles_as == ProfilesAs::OnePlan => {
+                let step =
+                    "one-plan opens an axis by one step where another profile of the plan leaves it open: take plan-each, or one step less";
+                Error::Shapes { profile, reason: format!("{reason} ({step})") }
+            }
+            other => other,
+        }
+    }
+
+    /// Refuses no profile, architectures or profiles that are named twice, and a place that holds a folder.
     pub(crate) fn check(&self) -> Result<(), Error> {
         check_profile_names(&self.profiles)?;
+        crate::pair::check(&self.output)?;
         // The enterprise flavour builds for the GPU that it runs on: none is named.
         if self.architectures.is_empty() { Ok(()) } else { check_all_different(&self.architectures) }
     }

@@ -1,24 +1,25 @@
 //! Plans by what determines their bytes, in a folder that several processes and machines may share.
 //!
-//! An entry is a folder `ab/ab12…` that holds the plan, its manifest and what it took to build. It appears whole, by one rename, and is
-//! never changed: whoever comes second with the same key leaves the first one's. An entry that is not what its name and its manifest say
-//! is removed and built again.
+//! An entry is a folder `ab/ab12…` that holds the plan, its manifest, and a record of its key, of the manifest's digest and of what it took to
+//! build. It appears whole, by one rename, and is never changed: whoever comes second with the same key leaves the first one's, unless only the
+//! second was proved reproducible. An entry that is not what its name, its record and its manifest say is removed and built again.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use plansmith_files::{Digest, Hasher, TempFolder, copy_file};
+use plansmith_files::{Digest, Hasher, NewFolders, TempFolder, copy_file};
 use serde::{Deserialize, Serialize};
 
+use crate::weights::data_folder;
 use crate::{
-    BuildReport, BuildRequest, CostRecord, Error, FileRecord, Flavor, PlanManifest, Prepared, Reproducibility, Weights, WorkerPaths,
-    check_plan, manifest_path,
+    BuildReport, BuildRequest, CostRecord, Error, FileRecord, Flavor, PlanManifest, Prepared, Reproducibility, WorkerPaths, manifest_path,
+    pair,
 };
 
 /// Changes with the layout of entries and with what is in a key.
-const LAYOUT: &str = "plans-1";
+const LAYOUT: &str = "plans-2";
 const PLAN: &str = "model.plan";
-const EFFORT: &str = "effort.json";
+const RECORD: &str = "record.json";
 
 /// A folder of plans.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,9 +35,12 @@ pub(crate) struct Tools {
     files: [FileRecord; 3],
 }
 
-/// What a build took.
+/// What an entry is, and what its build took.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-struct Effort {
+struct Record {
+    key: Digest,
+    /// Of the manifest's text, which names the plan's.
+    manifest: Digest,
     parse_ms: u64,
     build_ms: u64,
     peak_bytes: u64,
@@ -108,32 +112,33 @@ impl PlanCache {
     /// The plan cannot be written where it is to be.
     pub(crate) fn take(&self, key: Digest, request: &BuildRequest, prepared: &Prepared) -> Result<Option<BuildReport>, Error> {
         let entry = self.entry(key);
-        // A plan without its weights is nothing by itself.
-        if prepared.order.weights == Weights::Stripped || !plansmith_files::is_dir(&entry) {
+        if !plansmith_files::is_dir(&entry) {
             return Ok(None);
         }
-        let Some((manifest, effort)) = whole(&entry, prepared) else {
-            self.discard(&entry)?;
+        let Some((manifest, effort)) = whole(&entry, key) else {
+            // Where it cannot be removed, what is built in its place is not kept, which is told then.
+            let _ = self.discard(&entry);
             return Ok(None);
         };
-        if request.prove_reproducible && matches!(manifest.reproducible, Reproducibility::NotTried { .. }) {
+        if request.prove_reproducible && !manifest.is_proved() {
             return Ok(None);
         }
-        // What says nothing about the bytes is as this request has it.
-        let (source, profiles) = (request.source.clone(), prepared.profiles.clone());
-        let cost = Some(CostRecord::new(request.profiles_as, prepared.weight_bytes(), manifest.plan.bytes));
-        let manifest = PlanManifest { source, profiles, cost, ..manifest };
-        let manifest_path = manifest_path(&request.output);
-        if let Some(folder) = request.output.parent() {
-            plansmith_files::create_dir_all(folder)?;
-        }
-        manifest.write(&manifest_path)?;
-        match copy_file(&entry.join(PLAN), &request.output) {
+        let folder = pair::folder_of(&request.output);
+        let _new = NewFolders::create([folder])?;
+        let beside = TempFolder::beside(&request.output)?;
+        let plan = beside.path().join(PLAN);
+        match copy_file(&entry.join(PLAN), &plan) {
             Ok(_) => {}
             // Somebody removed it meanwhile.
             Err(error) if error.is_not_found() => return Ok(None),
             Err(error) => return Err(error.into()),
         }
+        // What says nothing about the bytes is as this request has it.
+        let (source, profiles) = (request.source.clone(), prepared.profiles.clone());
+        let cost = Some(CostRecord::new(request.profiles_as, prepared.weight_bytes(), manifest.plan.bytes));
+        let data_folder = data_folder(request.weights, folder, &prepared.model)?;
+        let manifest = PlanManifest { source, profiles, cost, data_folder, ..manifest };
+        let manifest_path = pair::place(&plan, &manifest, &request.output)?;
         Ok(Some(BuildReport {
             plan: request.output.clone(),
             manifest_path,
@@ -145,12 +150,12 @@ impl PlanCache {
         }))
     }
 
-    /// Keeps a plan that was built, unless somebody did so before.
+    /// Keeps a plan that was built, unless somebody did so before, or a second build gave other bytes.
     ///
     /// # Errors
     /// [`Error::File`]: the folder cannot be written to.
     pub(crate) fn keep(&self, key: Digest, report: &BuildReport) -> Result<(), Error> {
-        if report.manifest.weights == Weights::Stripped {
+        if matches!(report.manifest.reproducible, Reproducibility::Differs { .. }) {
             return Ok(());
         }
         let entry = self.entry(key);
@@ -160,19 +165,26 @@ impl PlanCache {
         let new = TempFolder::beside(&entry)?;
         let plan = new.path().join(PLAN);
         copy_file(&report.plan, &plan)?;
-        report.manifest.write(&manifest_path(&plan))?;
+        let text = report.manifest.text(&plan)?;
+        plansmith_files::write_atomic(&manifest_path(&plan), text.as_bytes())?;
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let (parse_ms, build_ms) = (milliseconds(report.parse), milliseconds(report.build));
-        write_json(&new.path().join(EFFORT), &Effort { parse_ms, build_ms, peak_bytes: report.peak_bytes })?;
+        let manifest = Digest::of(text.as_bytes());
+        write_json(&new.path().join(RECORD), &Record { key, manifest, parse_ms, build_ms, peak_bytes: report.peak_bytes })?;
         match plansmith_files::rename(new.path(), &entry) {
-            Ok(()) => {
-                new.keep();
-                Ok(())
+            Ok(()) => {}
+            // A folder that is not empty is not replaced: somebody was faster.
+            Err(_) if plansmith_files::is_dir(&entry) => {
+                if whole(&entry, key).is_some_and(|(known, _)| known.is_proved() || !report.manifest.is_proved()) {
+                    return Ok(());
+                }
+                self.discard(&entry)?;
+                plansmith_files::rename(new.path(), &entry)?;
             }
-            // A folder that is not empty is not replaced: somebody was faster, and `new` goes.
-            Err(_) if plansmith_files::is_dir(&entry) => Ok(()),
-            Err(error) => Err(error.into()),
+            Err(error) => return Err(error.into()),
         }
+        new.keep();
+        Ok(())
     }
 
     /// Removes an entry so that nobody sees half of it.
@@ -213,13 +225,13 @@ fn write_json(path: &Path, value: &impl Serialize) -> Result<(), Error> {
     Ok(plansmith_files::write_atomic(path, &text)?)
 }
 
-/// An entry whose plan is what its manifest says, and whose manifest is what was asked for.
-fn whole(entry: &Path, prepared: &Prepared) -> Option<(PlanManifest, Effort)> {
+/// An entry whose record is of this key, its manifest that of the record, and its plan that of the manifest.
+fn whole(entry: &Path, key: Digest) -> Option<(PlanManifest, Record)> {
     let plan = entry.join(PLAN);
-    let manifest = check_plan(&plan).ok()?.manifest;
-    let effort = serde_json::from_slice(&plansmith_files::read(&entry.join(EFFORT)).ok()?).ok()?;
-    let mut architectures = prepared.order.architectures.clone();
-    architectures.sort_unstable();
-    let shapes = manifest.profiles.iter().map(|record| &record.inputs).eq(&prepared.order.profiles);
-    (manifest.onnx == prepared.onnx && manifest.architectures == architectures && shapes).then_some((manifest, effort))
+    let record: Record = serde_json::from_slice(&plansmith_files::read(&entry.join(RECORD)).ok()?).ok()?;
+    let text = plansmith_files::read(&manifest_path(&plan)).ok().filter(|text| Digest::of(text) == record.manifest)?;
+    let manifest: PlanManifest = serde_json::from_slice(&text).ok()?;
+    let same = plansmith_files::metadata(&plan).ok()?.len() == manifest.plan.bytes;
+    let same = same && record.key == key && plansmith_files::sha256_file(&plan).ok()? == manifest.plan.sha256;
+    same.then_some((manifest, record))
 }

@@ -118,6 +118,18 @@ pub enum Error {
     /// The rtx flavour was given the machine's own GPU.
     #[error("TensorRT-RTX builds for architectures that are named, on any machine, and not for `{}`", crate::NATIVE)]
     NativeOfRtx,
+    /// A plan or its manifest would replace a folder.
+    #[error("`{}` is a folder, and a plan is to be written there", path.display())]
+    InTheWay {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The graph or its data did not stay as they were hashed.
+    #[error("`{}` changed while a plan was built from it", path.display())]
+    Changed {
+        /// The file.
+        path: PathBuf,
+    },
     /// A kind of compatibility that is none, or that cannot be had.
     #[error("a plan cannot be made compatible in the way `{names}`: {reason}")]
     Compatible {
@@ -336,6 +348,8 @@ impl Error {
             }
             Self::Profile { reason, .. } if reason == NAME_CHARACTERS => Some("rename it, as in `--profile chat-short:chat`".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
+            Self::InTheWay { .. } => Some("name another folder, or move that one".to_owned()),
+            Self::Changed { .. } => Some("build again when nothing writes to it; no plan of it was kept".to_owned()),
             Self::Missing { hint, .. } => Some(hint.clone()),
             Self::TimingCache { hint, .. } => Some((*hint).to_owned()),
             Self::PlanMismatch { .. } | Self::Plan { .. } => Some("build the plan again".to_owned()),

@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use crate::{Architecture, BuildRequest, DeviceMemory, Error, ModelFacts, ProfileRecord, Unsupported, inspect_model, unsupported};
+use crate::{Architecture, BuildRequest, DeviceMemory, Error, ModelFacts, ProfileRecord, Unsupported, Weights, inspect_model, unsupported};
 
 /// What a worker has before it builds: TensorRT's libraries and tables.
 const WORKER: u64 = 210 << 20;
@@ -67,13 +67,13 @@ impl Forecast {
             let (record, memory) = crate::prepared::shaped(profile, &model, request.flavor())?;
             Ok(ProfileForecast { record, memory, switches_at: model.lengths.switches_within(profile) })
         });
-        let profiles = profiles.collect::<Result<Vec<_>, Error>>()?;
+        let profiles = profiles.collect::<Result<Vec<_>, Error>>().map_err(|error| request.explained(error))?;
         let support =
             request.architectures.iter().map(|&architecture| Support { architecture, missing: unsupported(architecture, &model.types) });
         Ok(Self {
             support: support.collect(),
             weight_bytes: model.weight_bytes,
-            plan_bytes: plan_bytes(&model),
+            plan_bytes: plan_bytes(&model, request.weights),
             worker_bytes: worker_peak(model.weight_bytes, profiles.len()),
             profiles,
         })
@@ -89,7 +89,8 @@ impl Forecast {
     }
 }
 
-fn plan_bytes(model: &ModelFacts) -> u64 {
+fn plan_bytes(model: &ModelFacts, weights: Weights) -> u64 {
     let layers = model.signature.inputs.iter().filter(|input| input.name.ends_with(".key")).count() as u64;
-    model.weight_bytes + PLAN + PLAN_FOR_LAYER * layers
+    let weights = if weights == Weights::Stripped { 0 } else { model.weight_bytes };
+    weights + PLAN + PLAN_FOR_LAYER * layers
 }

@@ -102,8 +102,18 @@ pub fn spread(
         let architectures = architectures.clone();
         groups.iter().map(move |profiles| PlanParts { architectures: architectures.clone(), profiles: profiles.clone() })
     };
-    Ok(targets.iter().flat_map(parts).collect())
+    let plans: Vec<PlanParts> = targets.iter().flat_map(parts).collect();
+    match plans.iter().map(PlanParts::name).find(|name| name.len() > MOST_NAME) {
+        Some(name) => {
+            let reason = format!("the names make a file name of {} characters; it may have {MOST_NAME}", name.len());
+            Err(Error::Profile { profile: name, reason })
+        }
+        None => Ok(plans),
+    }
 }
+
+/// File systems take names of 255 bytes; `.plan` and `.json` go behind.
+const MOST_NAME: usize = 240;
 
 impl PlanParts {
     /// `sm86`, or `sm86+sm89`, or `native` where none is named: the name of its folder.
@@ -211,6 +221,15 @@ mod tests {
             assert_eq!(serde_json::to_string(&choice).unwrap(), format!("\"{choice}\""));
         }
         assert_eq!("all".parse::<ArchitecturesAs>().unwrap_err(), "`all` is none of plan-each, one-plan");
+    }
+
+    #[test]
+    fn names_that_are_too_long_for_a_file_are_refused() {
+        let long = |letter: &str| format!("{}:batch=1,sequence=1,past=0", letter.repeat(60)).parse::<Profile>().unwrap();
+        let profiles = ["a", "b", "c", "d"].map(long);
+        let error = spread(&[Architecture::Sm86], ArchitecturesAs::PlanEach, &profiles, ProfilesAs::OnePlan).unwrap_err().to_string();
+        assert!(error.contains("a file name of 243 characters"), "{error}");
+        assert!(spread(&[Architecture::Sm86], ArchitecturesAs::PlanEach, &profiles[..3], ProfilesAs::OnePlan).is_ok());
     }
 
     #[test]

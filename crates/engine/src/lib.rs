@@ -39,6 +39,7 @@ mod manifest;
 mod masks;
 mod memory;
 mod model;
+mod pair;
 mod paths;
 mod prepared;
 mod preset;

@@ -339,15 +339,24 @@ impl PlanManifest {
         Ok(manifest)
     }
 
+    /// Whether a second build gave the same bytes.
+    pub fn is_proved(&self) -> bool {
+        matches!(self.reproducible, Reproducibility::Proved { .. })
+    }
+
     /// Writes it, complete or not at all.
     ///
     /// # Errors
     /// [`Error::File`].
     pub fn write(&self, path: &Path) -> Result<(), Error> {
-        let refuse = |source| Error::Manifest { path: path.to_owned(), source };
-        let mut text = serde_json::to_string_pretty(self).map_err(refuse)?;
+        Ok(plansmith_files::write_atomic(path, self.text(path)?.as_bytes())?)
+    }
+
+    /// What is to be written to `path`.
+    pub(crate) fn text(&self, path: &Path) -> Result<String, Error> {
+        let mut text = serde_json::to_string_pretty(self).map_err(|source| Error::Manifest { path: path.to_owned(), source })?;
         text.push('\n');
-        Ok(plansmith_files::write_atomic(path, text.as_bytes())?)
+        Ok(text)
     }
 }
 

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use plansmith_files::Identity;
+
 use crate::protocol::BuildOrder;
 use crate::{
     BuildRequest, DeviceMemory, Error, Flavor, ModelFacts, OnnxRecord, Profile, ProfileRecord, Weights, input_shapes, inspect_model,
@@ -12,18 +14,35 @@ use crate::{
 /// Graphs that were looked at and hashed; each is, once.
 #[derive(Debug, Default)]
 pub struct Models {
-    hashed: HashMap<PathBuf, (ModelFacts, OnnxRecord)>,
+    hashed: HashMap<PathBuf, Hashed>,
+}
+
+/// A graph, and its files as they were before anything was read of them.
+#[derive(Debug)]
+struct Hashed {
+    facts: ModelFacts,
+    record: OnnxRecord,
+    files: Vec<(PathBuf, Identity)>,
 }
 
 impl Models {
-    fn get(&mut self, path: &Path) -> Result<&(ModelFacts, OnnxRecord), Error> {
+    fn get(&mut self, path: &Path) -> Result<&Hashed, Error> {
         if !self.hashed.contains_key(path) {
+            let graph = identified(plansmith_files::canonicalize(path)?)?;
             let facts = inspect_model(path)?;
+            let data = facts.data.iter().map(|name| identified(facts.path.with_file_name(name)));
+            let files = std::iter::once(Ok(graph)).chain(data).collect::<Result<_, _>>()?;
             let record = facts.record()?;
-            self.hashed.insert(path.to_owned(), (facts, record));
+            self.hashed.insert(path.to_owned(), Hashed { facts, record, files });
         }
         Ok(&self.hashed[path])
     }
+}
+
+fn identified(path: PathBuf) -> Result<(PathBuf, Identity), Error> {
+    let identity = Identity::at(&path)?;
+    identity.settle();
+    Ok((path, identity))
 }
 
 /// What the worker will be asked for, and what goes into the manifest of it.
@@ -33,6 +52,7 @@ pub struct Prepared {
     pub(crate) onnx: OnnxRecord,
     pub(crate) profiles: Vec<ProfileRecord>,
     pub(crate) order: BuildOrder,
+    files: Vec<(PathBuf, Identity)>,
 }
 
 impl Prepared {
@@ -43,10 +63,10 @@ impl Prepared {
     /// [`Error::File`].
     pub fn of(request: &BuildRequest, models: &mut Models) -> Result<Self, Error> {
         request.check()?;
-        let (model, onnx) = models.get(&request.onnx)?;
+        let Hashed { facts: model, record: onnx, files } = models.get(&request.onnx)?;
         support::check(&request.architectures, &model.types)?;
-        let profiles =
-            request.profiles.iter().map(|profile| Ok(shaped(profile, model, request.flavor())?.0)).collect::<Result<Vec<_>, Error>>()?;
+        let shaped = |profile| shaped(profile, model, request.flavor()).map(|(record, _)| record);
+        let profiles = request.profiles.iter().map(shaped).collect::<Result<Vec<_>, _>>().map_err(|error| request.explained(error))?;
         let Some(name) = model.path.file_name().and_then(|name| name.to_str()) else {
             return Err(Error::Model { path: model.path.clone(), reason: "its name is not UTF-8".to_owned() });
         };
@@ -64,7 +84,20 @@ impl Prepared {
             external,
             timings: None,
         };
-        Ok(Self { model: model.clone(), onnx: onnx.clone(), profiles, order })
+        Ok(Self { model: model.clone(), onnx: onnx.clone(), profiles, order, files: files.clone() })
+    }
+
+    /// Refuses a graph whose files are no longer those that were hashed: what a worker read of them is unknown.
+    ///
+    /// # Errors
+    /// [`Error::Changed`], [`Error::File`].
+    pub(crate) fn unchanged(&self) -> Result<(), Error> {
+        for (path, identity) in &self.files {
+            if Identity::at(path)? != *identity {
+                return Err(Error::Changed { path: path.clone() });
+            }
+        }
+        Ok(())
     }
 
     /// What the worker will be asked for.

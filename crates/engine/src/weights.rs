@@ -171,6 +171,18 @@ pub(crate) fn refit_map(model: &ModelFacts, weights: &[RefitWeight]) -> Result<V
     weights.iter().map(record).collect()
 }
 
+/// The way from `folder`, where a stripped plan goes, to the data of its graph; `None` for plans that need none.
+///
+/// # Errors
+/// [`Error::File`]: `folder` is not there.
+pub(crate) fn data_folder(weights: Weights, folder: &Path, model: &ModelFacts) -> Result<Option<String>, Error> {
+    if weights != Weights::Stripped {
+        return Ok(None);
+    }
+    let way = relative(&plansmith_files::canonicalize(folder)?, model.path.parent().unwrap_or(Path::new("/")));
+    Ok(Some(way.to_string_lossy().into_owned()))
+}
+
 impl PlanManifest {
     /// The data files that a stripped plan needs, as they lie beside the plan or where they lay when it was built; empty for other plans.
     ///
@@ -203,7 +215,7 @@ impl PlanManifest {
 }
 
 /// The way from `from` to `to`, both absolute and without links.
-pub(crate) fn relative(from: &Path, to: &Path) -> PathBuf {
+fn relative(from: &Path, to: &Path) -> PathBuf {
     let (from, to): (Vec<_>, Vec<_>) = (from.components().collect(), to.components().collect());
     let common = from.iter().zip(&to).take_while(|(one, other)| one == other).count();
     let up = from[common..].iter().map(|_| Path::new("..").to_owned());

@@ -17,10 +17,10 @@ use crate::limits::{Over, Watch};
 use crate::protocol::{self, BuildOrder, BuiltPlan, Event, Failure, Greeting, Reply, Request};
 use crate::session::unexpected;
 use crate::timing::Timings;
-use crate::weights::{refit_map, relative};
+use crate::weights::{data_folder, refit_map};
 use crate::{
     Agreement, BuildHost, BuildReport, BuildRequest, Compatible, CostRecord, Error, FileRecord, Limits, Models, PlanHeader, PlanManifest,
-    PlanRecord, Prepared, RandomisedAddresses, Reproducibility, Weights, WorkerPaths, manifest_path, partial_name,
+    PlanRecord, Prepared, RandomisedAddresses, Reproducibility, WorkerPaths, pair, partial_name,
 };
 
 /// What a worker writes before it has its name; removed in the end where it is still there.
@@ -140,14 +140,11 @@ impl Worker {
     ) -> Result<BuildReport, Error> {
         self.paths.flavor.check_targets(&request.architectures)?;
         Compatible::check(&request.compatible, self.paths.flavor)?;
-        let Prepared { model, onnx, profiles, mut order } = prepared;
+        let (model, mut order) = (&prepared.model, prepared.order.clone());
         let timings = request.timing_cache.open(self.paths.flavor, &self.greeting)?;
         order.timings = timings.as_ref().map(|timings| timings.alien);
         self.process.watch = limits.start(self.id());
-        let folder = match request.output.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
+        let folder = pair::folder_of(&request.output);
         plansmith_files::create_dir_all(folder)?;
         let (built, partial) = self.run_build(&model.path, folder, &order, timings.as_ref(), progress)?;
         let header = PlanHeader::read(&partial.0)?;
@@ -166,14 +163,8 @@ impl Worker {
                 return Err(Error::Protocol(format!("timings: the worker says {said}")));
             }
         };
-        let refit = refit_map(&model, &built.refit)?;
-        let data_folder = match request.weights {
-            Weights::Stripped => {
-                let way = relative(&plansmith_files::canonicalize(folder)?, model.path.parent().unwrap_or(Path::new("/")));
-                Some(way.to_string_lossy().into_owned())
-            }
-            Weights::Embedded | Weights::Streaming => None,
-        };
+        let refit = refit_map(model, &built.refit)?;
+        let data_folder = data_folder(request.weights, folder, model)?;
         // With randomised addresses two builds differ, which is known without trying.
         let fixed = self.greeting.randomised_addresses == RandomisedAddresses::Off;
         let reproducible = if request.prove_reproducible && fixed {
@@ -189,7 +180,7 @@ impl Worker {
             worker: FileRecord::of(&self.paths.worker)?,
             architectures: wanted,
             builder: built.builder.clone(),
-            profiles,
+            profiles: prepared.profiles.clone(),
             cost: Some(CostRecord::new(request.profiles_as, model.weight_bytes, built.bytes)),
             inputs: built.inputs.clone(),
             outputs: built.outputs.clone(),
@@ -200,7 +191,7 @@ impl Worker {
             refit,
             data_folder,
             layers: built.layers.clone(),
-            onnx,
+            onnx: prepared.onnx.clone(),
             source: request.source.clone(),
             host: self.greeting.gpu.clone().map_or(BuildHost::CpuAot, BuildHost::Gpu),
             plan: PlanRecord { bytes: built.bytes, sha256: built.sha256, header },
@@ -208,11 +199,8 @@ impl Worker {
             reproducible,
             agreement: Agreement::NotExecuted { reason: "built, not yet verified".to_owned() },
         };
-        // The plan comes last: with it the pair is whole.
-        let manifest_path = manifest_path(&request.output);
-        manifest.write(&manifest_path)?;
-        plansmith_files::rename(&partial.0, &request.output)?;
-        plansmith_files::open(folder)?.sync_all().map_err(|error| plansmith_files::Error::new("sync folder", folder, error))?;
+        prepared.unchanged()?;
+        let manifest_path = pair::place(&partial.0, &manifest, &request.output)?;
         Ok(BuildReport {
             plan: request.output.clone(),
             manifest_path,

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use common::{decoder_in, names, paths, testdata};
 use plansmith_engine::{
     Architecture, BuildReport, BuildRequest, Cancel, Error, Farm, FarmEvent, Flavor, Job, Opened, PlanCache, PlanManifest, PlanSession,
-    ProfilesAs, WorkerPaths, check_plan, manifest_path,
+    ProfilesAs, Weights, WorkerPaths, check_plan, manifest_path,
 };
 
 // The test decoder has few heads, for which TensorRT has no kernel where the sequence is fixed.
@@ -201,5 +201,72 @@ fn a_plan_with_several_profiles_records_what_they_cost() {
     match PlanSession::open(&paths(), &[report.plan]).unwrap() {
         Opened::NotExecuted(_) => {}
         Opened::Session(session) => assert_eq!(session.profiles().len(), 2),
+    }
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn a_graph_that_changes_while_it_is_built_gives_no_plan_and_no_entry() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cache, out) = (folder.path().join("cache"), folder.path().join("out"));
+    let onnx = decoder_in(folder.path(), "model");
+    let mut jobs = jobs(&out);
+    jobs.truncate(1);
+    jobs[0].request.onnx = onnx.clone();
+    for name in ["decoder.data", "decoder.onnx"] {
+        let path = onnx.with_file_name(name);
+        let bytes = std::fs::read(&path).unwrap();
+        let changed = farm(Some(&cache)).run(&jobs, &mut |event| {
+            if matches!(event, FarmEvent::Started(..)) {
+                // The bytes are the same again: what the worker read in between is unknown.
+                std::fs::write(&path, &bytes).unwrap();
+            }
+        });
+        let (_, error) = changed.unwrap_err();
+        assert!(matches!(&error, Error::Changed { path: which } if which.ends_with(name)), "{error}");
+        assert!(!out.exists() && (!cache.exists() || files(&cache).is_empty()));
+    }
+    assert!(!run(&farm(Some(&cache)), &jobs)[0].cached);
+}
+
+#[test]
+#[ignore = "needs the TensorRT-RTX worker: run by cargo xtask test"]
+fn an_entry_is_taken_for_what_it_was_made_for_and_gains_a_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let cache = folder.path().join("cache");
+    let job = |name: &str, weights, prove_reproducible| {
+        let mut job = jobs(&folder.path().join(name)).remove(0);
+        (job.request.weights, job.request.prove_reproducible) = (weights, prove_reproducible);
+        run(&farm(Some(&cache)), &[job]).remove(0)
+    };
+    let entries = || files(&cache).into_iter().filter(|path| path.ends_with("model.plan")).map(|path| path.parent().unwrap().to_owned());
+    job("a", Weights::Embedded, false);
+    job("b", Weights::Stripped, false);
+    let [one, other] = entries().collect::<Vec<_>>().try_into().unwrap();
+    // Stripped plans are kept too; each says where its data lies from where it is.
+    let taken = job("deep/er/c", Weights::Stripped, false);
+    assert!(taken.cached);
+    check_plan(&taken.plan).unwrap();
+    // Two entries that changed places are none.
+    let aside = folder.path().join("aside");
+    for (from, to) in [(&one, &aside), (&other, &one), (&aside, &other)] {
+        std::fs::rename(from, to).unwrap();
+    }
+    assert!(!job("d", Weights::Stripped, false).cached);
+    // Nor is one whose manifest was edited.
+    let embedded = job("e", Weights::Embedded, false);
+    assert!(!embedded.cached);
+    for entry in entries() {
+        let manifest = entry.join("model.json");
+        let text = std::fs::read_to_string(&manifest).unwrap();
+        std::fs::write(&manifest, text.replacen("\"tf32\": false", "\"tf32\": true", 1)).unwrap();
+    }
+    assert!(!job("f", Weights::Embedded, false).cached);
+    // A proof that was asked for is made once, and kept.
+    let proved = job("g", Weights::Embedded, true);
+    if proved.manifest.is_proved() {
+        assert!(!proved.cached);
+        let again = job("h", Weights::Embedded, true);
+        assert!(again.cached && again.manifest.is_proved());
     }
 }

@@ -267,6 +267,21 @@ impl FolderLock {
             Err(error) => Err(io::Error::from(error)).at("lock", folder),
         }
     }
+
+    /// Waits until nobody else holds the lock, and takes it; `None` where the file system has none.
+    ///
+    /// # Errors
+    /// The folder cannot be opened.
+    pub fn wait(folder: &Path) -> Result<Option<Self>, Error> {
+        let file = crate::open(folder)?;
+        loop {
+            match rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive) {
+                Ok(()) => return Ok(Some(Self(file))),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(_) => return Ok(None),
+            }
+        }
+    }
 }
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod cache;
 mod copy;
 mod digest;
 mod error;
+mod identity;
 mod partial;
 mod remote;
 
@@ -23,5 +24,6 @@ pub use cache::cache_folder;
 pub use copy::{CopyMethod, can_reflink, copy_file};
 pub use digest::{Digest, Hasher, ParseDigestError, for_each_piece, sha256_file};
 pub use error::Error;
+pub use identity::Identity;
 pub use partial::{is_partial, lock_partial, remove_leftovers};
 pub use remote::{ParseRemoteHashError, RemoteHash, RemoteHasher, is_hex};

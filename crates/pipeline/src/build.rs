@@ -14,7 +14,7 @@ use plansmith_lowering::Source;
 use plansmith_runtime::OpenOptions;
 use plansmith_verify::{Outcome, Prompts, Verdict};
 
-use self::prepared::{Prepared, job, prepare};
+use self::prepared::{Prepared, job, prepare, tools};
 use self::run::Run;
 use crate::file::Layout;
 use crate::manifest::Manifest;
@@ -135,7 +135,7 @@ pub fn plan(path: &Path, options: &BuildOptions<'_>) -> Result<Vec<StagePlan>, E
         let graph = &stages.exports[stage.from];
         let cached = match store.place(&graph.name(), graph.key) {
             _ if has(&name, stage.key) => true,
-            Some(folder) if !options.force => farm.is_cached(&job(&prepared, stage, folder), &mut models)?,
+            Some(folder) if !options.force && stage.tools.is_ok() => farm.is_cached(&job(&prepared, stage, folder)?, &mut models)?,
             _ => false,
         };
         listed.push(StagePlan { name, cached });
@@ -202,6 +202,8 @@ pub fn build(path: &Path, options: &BuildOptions<'_>, progress: &mut dyn FnMut(E
         return Ok(Built::UpToDate(finished));
     }
     // Told before exports and checks take their time.
+    let is_wanted = |stage: &&PlanStage| wanted.contains(VERIFY) || wanted.contains(&stage.name(&prepared.stages.exports));
+    prepared.stages.plans.iter().filter(is_wanted).try_for_each(|stage| tools(&prepared, stage).map(drop))?;
     let on_a_gpu = |stage: &&PlanStage| wanted.contains(&stage.name(&prepared.stages.exports)) && stage.lacks_gpu();
     if let Some(stage) = prepared.stages.plans.iter().find(on_a_gpu) {
         return Err(Error::NoGpu { stage: stage.name(&prepared.stages.exports) });

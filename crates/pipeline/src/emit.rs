@@ -1,5 +1,6 @@
 //! A pipeline's fan-out for the engine that a team already runs: one job a cell, and one that merges.
 
+use std::fmt;
 use std::str::FromStr;
 
 use serde_json::{Value, json};
@@ -29,9 +30,20 @@ pub enum System {
     Make,
 }
 
+/// What the machines that run jobs are to have.
+const RUNNER: &str = "Runners need `plansmith` on PATH, and the pipeline's source where it says.";
+const IMAGE: &str = "The image needs `plansmith`; the volume is to hold the pipeline and its source, and takes the parts.";
+
 impl System {
     const ALL: [(Self, &str); 4] =
         [(Self::GitHubActions, "github-actions"), (Self::GitLab, "gitlab"), (Self::Argo, "argo"), (Self::Make, "make")];
+}
+
+impl fmt::Display for System {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = Self::ALL.into_iter().find(|(system, _)| system == self).map_or("", |(_, name)| name);
+        f.write_str(name)
+    }
 }
 
 impl FromStr for System {
@@ -84,18 +96,18 @@ impl Fanout {
         let (build, merge) = (build.as_str(), merge.as_str());
         let (head, body) = match system {
             System::Make => return Ok(self.make(pipeline, build, merge)),
-            System::GitHubActions => {
-                ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.github(build, merge))
-            }
-            System::GitLab => ("Runners need `plansmith` on PATH, and the pipeline's source where it says.", self.gitlab(build, merge)),
-            System::Argo => (
-                "The image needs `plansmith`; the volume is to hold the pipeline and its source, and takes the parts.",
-                self.argo(build, merge),
-            ),
+            System::GitHubActions => (RUNNER, self.github(build, merge)),
+            System::GitLab => (RUNNER, self.gitlab(build, merge)),
+            System::Argo => (IMAGE, self.argo(build, merge)),
         };
+        let with_plans = self.cells.iter().any(|cell| cell.starts_with("engine:"));
+        let tools =
+            if with_plans { "# Jobs of plans, and the last one, need TensorRT's libraries and plansmith's worker, too.\n" } else { "" };
         let yaml = serde_yaml::to_string(&body);
         let yaml = yaml.map_err(|error| Error::Manifest { path: MANIFEST_NAME.into(), problem: format!("cannot be written: {error}") })?;
-        Ok(format!("# Made by `plansmith build {pipeline:?} --emit …`: make it again when the pipeline's stages change.\n# {head}\n{yaml}"))
+        Ok(format!(
+            "# Made by `plansmith build {pipeline:?} --emit {system}`: make it again when the pipeline's stages change.\n# {head}\n{tools}{yaml}"
+        ))
     }
 
     /// Stage and part of each cell.

@@ -1,6 +1,7 @@
 //! Why a pipeline is refused or fails.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// A refusal or failure. [`Error::hint`] gives the next step.
 #[derive(Debug, thiserror::Error)]
@@ -100,6 +101,14 @@ pub enum Error {
         /// All there are.
         known: Vec<String>,
     },
+    /// What builds a plan is not here.
+    #[error("`{stage}` cannot be built: {why}")]
+    NoTools {
+        /// The stage.
+        stage: String,
+        /// What is missing, or what failed when it was started.
+        why: Arc<plansmith_engine::Error>,
+    },
     /// A plan that only a GPU can build, and there is none.
     #[error("`{stage}` is of the enterprise flavour, which builds on the GPU that a plan is for; this machine has none that can be used")]
     NoGpu {
@@ -157,6 +166,10 @@ impl Error {
             Error::Bundle { .. } => Some("the bundle was changed or damaged: fetch it again, or build it again".into()),
             Error::Pin { .. } => Some("fetch the revision that is pinned, or correct `source` in the pipeline file".into()),
             Error::UnknownStage { known, .. } => Some(format!("stages are {}", known.join(", "))),
+            Error::NoTools { why, .. } => {
+                let graphs = "`--stage export` builds the graphs without it";
+                Some(why.hint().map_or_else(|| graphs.to_owned(), |hint| format!("{hint}; {graphs}")))
+            }
             Error::NoGpu { .. } => Some(
                 "run the build on a machine with that GPU (`plansmith doctor` shows what is there), or build plans of the rtx flavour, which \
                  need none; `--stage export` builds the graphs alone"

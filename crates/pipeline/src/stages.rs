@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use plansmith_checkpoint::{Audit, commit_of_folder, edited_since_fetched};
 use plansmith_engine::{
-    ArchitecturesAs, Compatible, Flavor, Gpu, Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, TimingCache, Weights, Worker,
-    WorkerPaths, spread,
+    ArchitecturesAs, Compatible, Flavor, Gpu, LibraryRecord, Lookup, ModelLengths, PlanParts, Profile, ProfilesAs, TimingCache, Weights,
+    Worker, WorkerPaths, spread,
 };
 use plansmith_files::{Digest, Hasher, sha256_file};
 use plansmith_lowering::{Dialect, Lowered, Source, Target, WeightFiles, WeightsMode, graph_name, lower};
@@ -55,7 +56,9 @@ pub(crate) struct PlanStage {
     pub(crate) timing_cache: TimingCache,
     /// Path within the bundle.
     pub(crate) path: String,
-    pub(crate) paths: WorkerPaths,
+    pub(crate) flavor: Flavor,
+    /// What builds it, or why nothing here does: stages are listed and exports made all the same.
+    pub(crate) tools: Result<WorkerPaths, Arc<plansmith_engine::Error>>,
     /// The GPU that it is for, where no architecture is named; `None` where this machine has none.
     pub(crate) gpu: Option<Gpu>,
     pub(crate) key: Digest,
@@ -88,7 +91,7 @@ impl PlanStage {
 
     /// Whether only this machine's GPU could build it, and there is none.
     pub(crate) fn lacks_gpu(&self) -> bool {
-        !self.paths.flavor.builds_anywhere() && self.gpu.is_none()
+        self.tools.is_ok() && !self.flavor.builds_anywhere() && self.gpu.is_none()
     }
 }
 
@@ -202,18 +205,17 @@ fn plan_stages(
     let lengths = lengths(inputs.source);
     let profiles = engine.profiles.iter().map(|(name, profile)| profile.profile(name, &lengths)).collect::<Result<Vec<_>, _>>()?;
     profiles.iter().try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
-    let from = tensorrt_variant(inputs, exports, named)?;
-    let both = Flavor::ALL.iter().all(|flavor| inputs.pipeline.engines.iter().any(|engine| engine.flavor == *flavor));
-    let paths = WorkerPaths::find(engine.flavor, &lookup_for(engine.flavor, both, inputs.lookup))?;
-    let (library, gpu) = {
-        let worker = Worker::spawn(&paths)?;
-        let gpu = worker.greeting().gpu.clone().filter(|_| !engine.flavor.builds_anywhere());
-        (worker.greeting().library.clone(), gpu)
-    };
-    let worker = sha256_file(&paths.worker)?;
-    let folder = format!("engines/{}-{}", engine.flavor, library.version);
     let architectures_as = if engine.architectures.is_empty() { ArchitecturesAs::OnePlan } else { engine.architectures_as };
     let plans = spread(&engine.architectures, architectures_as, &profiles, engine.profiles_as)?;
+    // Profiles of one plan may be longer by a step.
+    plans.iter().flat_map(|parts| &parts.profiles).try_for_each(|profile| check_length(inputs.path, profile, &lengths))?;
+    let from = tensorrt_variant(inputs, exports, named)?;
+    let both = Flavor::ALL.iter().all(|flavor| inputs.pipeline.engines.iter().any(|engine| engine.flavor == *flavor));
+    let tools = Tools::find(engine.flavor, &lookup_for(engine.flavor, both, inputs.lookup));
+    let gpu = tools.as_ref().ok().and_then(|tools| tools.gpu.clone());
+    let version = tools.as_ref().map_or("unknown".to_owned(), |tools| tools.library.version.to_string());
+    let folder = format!("engines/{}-{version}", engine.flavor);
+    let tools = tools.map_err(Arc::new);
     let stage = |parts: PlanParts| {
         let mut hasher = Hasher::default();
         hasher.field(b"engine");
@@ -221,8 +223,10 @@ fn plan_stages(
         hasher.field(format!("{parts:?}").as_bytes());
         hasher.field(engine.weights.name().as_bytes());
         // Another build of the worker gives another plan, measured: its allocations come before TensorRT's.
-        for sha256 in [library.core.sha256, library.parser.sha256, worker] {
-            hasher.field(sha256.to_string().as_bytes());
+        if let Ok(Tools { library, worker, .. }) = &tools {
+            for sha256 in [library.core.sha256, library.parser.sha256, *worker] {
+                hasher.field(sha256.to_string().as_bytes());
+            }
         }
         // What is built on a GPU is built for it; timings, which differ from run to run, are told in the plan's manifest.
         if !engine.flavor.builds_anywhere() {
@@ -242,12 +246,31 @@ fn plan_stages(
             compatible: engine.compatible.clone(),
             timing_cache: engine.timing_cache(inputs.path),
             path,
-            paths: paths.clone(),
+            flavor: engine.flavor,
+            tools: tools.as_ref().map(|tools| tools.paths.clone()).map_err(Arc::clone),
             gpu: gpu.clone(),
             key: hasher.finish(),
         }
     };
     Ok(plans.into_iter().map(stage).collect())
+}
+
+/// What builds the plans of a flavour here.
+struct Tools {
+    paths: WorkerPaths,
+    library: LibraryRecord,
+    worker: Digest,
+    /// Where the flavour builds for it.
+    gpu: Option<Gpu>,
+}
+
+impl Tools {
+    fn find(flavor: Flavor, lookup: &Lookup) -> Result<Self, plansmith_engine::Error> {
+        let paths = WorkerPaths::find(flavor, lookup)?;
+        let worker = Worker::spawn(&paths)?;
+        let gpu = worker.greeting().gpu.clone().filter(|_| !flavor.builds_anywhere());
+        Ok(Self { library: worker.greeting().library.clone(), worker: sha256_file(&paths.worker)?, gpu, paths })
+    }
 }
 
 fn target(parts: &PlanParts, gpu: Option<&Gpu>) -> String {

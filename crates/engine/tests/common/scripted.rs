@@ -87,7 +87,12 @@ fn build(stream: &UnixStream, order: &BuildOrder) -> Reply {
     plan[..4].copy_from_slice(b"ftrt");
     plan[24..28].copy_from_slice(&[11, 4, 0, 106]);
     let place = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&folder));
-    std::fs::write(Path::new(&place).join(partial_name(std::process::id())), &plan).unwrap();
+    let partial = Path::new(&place).join(partial_name(std::process::id()));
+    std::fs::write(&partial, &plan).unwrap();
+    let file = File::open(&partial).unwrap();
+    assert!(plansmith_files::lock_partial(&file, &partial).unwrap());
+    // Until this process ends.
+    std::mem::forget(file);
     let tensor =
         |name: &str, shape: &[i64]| TensorRecord { name: name.to_owned(), dtype: plansmith_tensor::DType::F16, shape: shape.to_vec() };
     Reply::Built(BuiltPlan {

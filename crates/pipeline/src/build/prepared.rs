@@ -1,10 +1,11 @@
 //! What is known before a stage runs.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 
 use plansmith_checkpoint::{Audit, commit_of_folder};
-use plansmith_engine::{BuildRequest, Job};
+use plansmith_engine::{BuildRequest, Job, WorkerPaths};
 use plansmith_lowering::{Kv, Source};
 use plansmith_verify::Prompts;
 
@@ -118,7 +119,11 @@ pub(super) fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dy
 }
 
 /// What a plan stage asks for, with its graph and its plan in `folder`.
-pub(super) fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job {
+///
+/// # Errors
+/// [`Error::NoTools`].
+pub(super) fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Result<Job, Error> {
+    let paths = tools(prepared, stage)?.clone();
     let sizes = prepared.audit.files.iter();
     let source = plansmith_engine::SourceRecord {
         revision: prepared.pipeline.source.revision.as_ref().map(|revision| revision.0.clone()),
@@ -136,5 +141,14 @@ pub(super) fn job(prepared: &Prepared, stage: &PlanStage, folder: &Path) -> Job 
         timing_cache: stage.timing_cache.clone(),
         prove_reproducible: false,
     };
-    Job { paths: stage.paths.clone(), request }
+    Ok(Job { paths, request })
+}
+
+/// What builds the plan of a stage here.
+///
+/// # Errors
+/// [`Error::NoTools`].
+pub(super) fn tools<'a>(prepared: &Prepared, stage: &'a PlanStage) -> Result<&'a WorkerPaths, Error> {
+    let lacking = |why: &Arc<_>| Error::NoTools { stage: stage.name(&prepared.stages.exports), why: Arc::clone(why) };
+    stage.tools.as_ref().map_err(lacking)
 }

@@ -97,7 +97,7 @@ impl Run<'_> {
                     self.files.extend(files);
                 }
                 None => {
-                    jobs.push(job(self.prepared, stage, self.folder));
+                    jobs.push(job(self.prepared, stage, self.folder)?);
                     names.push(name);
                     to_build.push(stage);
                 }
