@@ -30,8 +30,12 @@ pub(crate) struct Cli {
     pub(crate) global: Global,
 }
 
+/// What the help of each verb puts its general flags under.
+const GENERAL: &str = "General options";
+
 /// Flags that every verb takes.
 #[derive(Debug, Clone, Args)]
+#[command(next_help_heading = GENERAL)]
 pub(crate) struct Global {
     /// Say more (repeat for more still)
     #[arg(short, long, global = true, action = clap::ArgAction::Count)]
@@ -146,7 +150,7 @@ pub(crate) struct Build {
   plansmith inspect model.onnx --json
   plansmith inspect decode.plan")]
 pub(crate) struct Inspect {
-    /// A checkpoint folder, or a .safetensors, .gguf, .onnx or .plan file
+    /// A checkpoint folder, a bundle, or a .safetensors, .gguf, .onnx or .plan file
     pub(crate) path: PathBuf,
     /// Print JSON
     #[arg(long)]
@@ -238,10 +242,11 @@ pub(crate) enum LayoutFlag {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plansmith export ./SmolLM2-135M -o ./SmolLM2-135M           in place: writes model.onnx and nothing else
-  plansmith export ./SmolLM2-135M -o out --dtype fp16         converts the weights, streamed
-  plansmith export ./bf16-model -o out --compute fp32         keeps bf16 weights, computes in fp32
-  plansmith export ./SmolLM2-135M -o out --kv static --max-length 2048      a cache of 2048 slots, written in place")]
+  plansmith export ./SmolLM2-135M -o ./SmolLM2-135M       # in place: writes model.onnx and nothing else
+  plansmith export ./SmolLM2-135M -o out --dtype fp16     # converts the weights, streamed
+  plansmith export ./bf16-model -o out --compute fp32     # keeps bf16 weights, computes in fp32
+  plansmith export ./SmolLM2-135M -o out --dtype fp16 --dialect tensorrt     # for `plansmith engine`
+  plansmith export ./SmolLM2-135M -o out --kv static --max-length 2048       # a cache of 2048 slots, written in place")]
 pub(crate) struct Export {
     /// The checkpoint folder
     pub(crate) checkpoint: PathBuf,
@@ -344,7 +349,8 @@ pub(crate) struct FarmFlags {
 #[derive(Debug, Clone, Args)]
 #[command(after_help = "Examples:
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 \\
-      --profile prefill:batch=1,sequence=1..128..1024,past=0 --profile decode:batch=1,sequence=1,past=0..512..2048
+      --profile prefill:batch=1,sequence=1..128..1024,past=0 \\
+      --profile decode:batch=1,sequence=1,past=0..512..2048
   plansmith engine model_fp16.onnx -o plans --arch sm86,sm89 --arch-as one-plan --profile chat
   plansmith engine model_fp16.onnx --arch sm75,sm120 --profile chat --profile batch --dry-run")]
 pub(crate) struct Engine {
@@ -399,10 +405,12 @@ pub(crate) struct Engine {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plansmith verify ./SmolLM2-135M                                     exports to memory, checks on rten
-  plansmith verify ./SmolLM2-135M --onnx out/model.onnx --runtime ort
+  plansmith verify ./SmolLM2-135M     # exports to memory, checks on rten
+  plansmith verify ./SmolLM2-135M --onnx out/model.onnx --runtime rten,ort
   plansmith verify ./SmolLM2-135M --golden golden.safetensors --json verdict.json
-  plansmith verify ./SmolLM2-135M --onnx theirs.onnx --map input_ids=tokens --map 'past_key_values.*.key=past.*.k' ...")]
+  plansmith verify ./SmolLM2-135M --onnx theirs.onnx --map input_ids=tokens \\
+      --map 'past_key_values.*.key=past.*.k' --map 'past_key_values.*.value=past.*.v'
+  plansmith verify --bundle dist/smollm2-135m     # on another host, without the source")]
 pub(crate) struct Verify {
     /// The source checkpoint
     #[arg(required_unless_present = "bundle")]
@@ -416,7 +424,7 @@ pub(crate) struct Verify {
     /// Take prompts, oracle and tolerances from a bundle, without the source
     #[arg(long, value_name = "DIR")]
     pub(crate) bundle: Option<PathBuf>,
-    /// What executes graphs: rten, ort or tensorrt; repeatable [default: the first of rten and ort that can; ort first for its own operators]
+    /// What executes graphs: rten, ort or tensorrt; several as rten,ort [default: the first of rten and ort that can; ort first for its own operators]
     #[arg(long, value_delimiter = ',')]
     pub(crate) runtime: Vec<String>,
     /// Which input or output is which, where its name does not tell: OURS=THEIRS, * stands for the layer; repeatable
@@ -498,7 +506,7 @@ pub(crate) struct Compare {
   plansmith run dist/smollm2-135m --prompt 'The capital of France is'
   plansmith run model.onnx --prompt 'Once upon a time' --max-tokens 50 --runtime ort")]
 pub(crate) struct Run {
-    /// A bundle, an ONNX graph, a plan or a checkpoint
+    /// A bundle, an ONNX graph, a plan, a folder of plans or a checkpoint
     pub(crate) path: PathBuf,
     /// The text to continue
     #[arg(long)]
@@ -523,7 +531,7 @@ pub(crate) struct Run {
 #[command(after_help = "Example:
   plansmith bench out/model.onnx --runtime ort --json")]
 pub(crate) struct Bench {
-    /// A checkpoint (the reference), an ONNX graph or a plan
+    /// A bundle, an ONNX graph, a plan, a folder of plans or a checkpoint (for `--runtime reference` a checkpoint)
     pub(crate) path: PathBuf,
     /// rten, ort, tensorrt or reference [default: tensorrt for plans; else rten, or ort where rten lacks an operator]
     #[arg(long)]
@@ -606,7 +614,40 @@ fn size(text: &str) -> Result<u64, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::size;
+    use clap::{CommandFactory as _, Parser as _};
+
+    use super::{Cli, size};
+
+    /// The commands of an example as a shell would run them: less comments, redirections and variables, wrapped lines joined.
+    fn commands(help: &str) -> Vec<Vec<String>> {
+        let lines = help.replace("\\\n", " ");
+        let examples = lines.lines().filter_map(|line| line.strip_prefix("  "));
+        let commands = examples.flat_map(|line| line.split(" #").next().unwrap_or_default().split(" && ")).map(|command| {
+            let command = command.split(" > ").next().unwrap_or_default();
+            // Every second piece was in quotes.
+            let pieces = command.split('\'').enumerate();
+            let words = pieces.flat_map(|(index, piece)| if index % 2 == 1 { vec![piece] } else { piece.split_whitespace().collect() });
+            words.skip_while(|word| word.contains('=')).map(str::to_owned).collect()
+        });
+        commands.collect()
+    }
+
+    #[test]
+    fn every_example_of_the_help_can_be_typed_as_it_is() {
+        let cli = Cli::command();
+        let mut seen = 0;
+        for verb in std::iter::once(&cli).chain(cli.get_subcommands()) {
+            let help = verb.get_after_help().map(ToString::to_string).unwrap_or_default();
+            for command in commands(&help) {
+                assert_eq!(command.first().map(String::as_str), Some("plansmith"), "{}: {command:?}", verb.get_name());
+                assert!(Cli::try_parse_from(&command).is_ok(), "{}: {command:?}", verb.get_name());
+                seen += 1;
+            }
+        }
+        assert!(seen >= 40, "{seen}");
+        let wrong = commands("  plansmith inspect model     says what it is").remove(0);
+        assert!(Cli::try_parse_from(&wrong).is_err(), "{wrong:?}");
+    }
 
     #[test]
     fn sizes_have_units() {

@@ -104,6 +104,14 @@ impl Output {
         }
     }
 
+    /// Why a command that went well ends with another exit code than 0: a line on stderr, quiet or not; and in the event stream.
+    pub(crate) fn demand(&self, text: &str) {
+        self.event(&Event::Message { text });
+        if !self.events_on_stderr() {
+            stderr(&format!("{}\n", printable(text)));
+        }
+    }
+
     /// A failure on stderr, and in the event stream.
     pub(crate) fn failure(&self, failure: &Failure) {
         self.event(&failure.event());

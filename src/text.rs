@@ -21,8 +21,9 @@ impl TextModel {
     pub(crate) fn find(folders: &[PathBuf]) -> Result<Self, Failure> {
         let Some(folder) = folders.iter().find(|folder| plansmith_files::is_file(&folder.join("tokenizer.json"))) else {
             let looked: Vec<String> = folders.iter().map(|folder| folder.display().to_string()).collect();
-            return Err(Failure::new(format!("no tokenizer.json in {}", looked.join(" or ")))
-                .hint("copy the checkpoint's tokenizer.json there, or give token ids instead of text"));
+            return Err(
+                Failure::new(format!("no tokenizer.json in {}", looked.join(" or "))).hint("copy the checkpoint's tokenizer.json there")
+            );
         };
         let path = folder.join("tokenizer.json");
         let bytes = plansmith_files::read(&path)?;

@@ -112,6 +112,66 @@ fn a_golden_of_other_weights_is_a_disagreement_of_oracles() {
     assert!(run.stdout.contains("config.json was misread or the golden is of other weights"), "{}", run.stdout);
 }
 
+/// Whoever takes the wrong path is told the right one.
+#[test]
+fn what_is_passed_in_error_leads_to_what_was_meant() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    copy_files(&case("llama3_rope"), &at("model"));
+    plansmith(&["sign", "--new-key", text(&at("key.pem"))]).exits(0);
+    std::fs::create_dir(at("plans")).unwrap();
+    std::fs::write(at("plans/chat.json"), "{}").unwrap();
+    let hint = |arguments: &[&str], wanted: &str| {
+        let run = plansmith(arguments).exits(2);
+        let hint = run.stderr.split("hint: ").nth(1).unwrap_or_else(|| panic!("no hint: {}", run.stderr));
+        assert!(hint.contains(wanted), "{}", run.stderr);
+    };
+    let profile = |name: &str| [name.to_owned(), ":batch=1,sequence=1,past=0..4..8".to_owned()].concat();
+    let (model, pipeline) = (at("model"), at("pipeline.yaml"));
+    let engine = |onnx: &str, profiles: [&str; 2], wanted: &str| {
+        hint(&["engine", onnx, "--arch", "sm89", "--dry-run", "--profile", profiles[0], "--profile", profiles[1]], wanted);
+    };
+    engine(text(&model), ["chat", "batch"], "--dtype fp16 --dialect tensorrt` writes one");
+    plansmith(&["export", text(&model), "-o", text(&at("out")), "--dtype", "fp16", "--dialect", "tensorrt"]).exits(0);
+    engine(text(&at("out")), ["chat", "batch"], "out/model_fp16.onnx");
+    let graph = at("out/model_fp16.onnx");
+    engine(text(&graph), ["chat", "chat"], "--profile NAME:chat");
+    engine(text(&graph), ["chat", &profile("a/b")], "rename it");
+    hint(&["check", text(&model)], "the folder that `plansmith build` wrote");
+    hint(&["sign", text(&model), "--key", text(&at("key.pem"))], "the folder that `plansmith build` wrote");
+    hint(&["inspect", text(&at("plans"))], "name one");
+    hint(&["inspect", text(&at("plans/chat.json"))], "name a checkpoint's folder");
+    hint(&["inspect", text(&model.join("config.json"))], "plansmith inspect ");
+    std::fs::write(at("plans/chat.plan"), "").unwrap();
+    hint(&["inspect", text(&at("plans/chat.json"))], "plans/chat.plan` shows");
+    hint(&["export", text(&model), "-o", text(&at("other")), "--dialect", "onnxruntime", "--opset", "21"], "leave --opset out");
+    std::fs::remove_file(model.join("tokenizer.json")).ok();
+    let run = plansmith(&["run", text(&graph), "--prompt", "1 2 3", "--token-ids"]).exits(2);
+    assert!(run.stderr.ends_with("hint: copy the checkpoint's tokenizer.json there\n"), "{}", run.stderr);
+    let text_of = "name: tiny\nsource: { checkpoint: nowhere }\nexport: [{ id: fp32 }]\noutput: dist/tiny\n";
+    std::fs::write(&pipeline, text_of).unwrap();
+    hint(&["build", text(&pipeline)], "source.checkpoint=DIR");
+}
+
+/// The worker may be missing alone, and what else is there is told all the same.
+#[test]
+fn the_doctor_looks_for_libraries_and_gpu_without_a_worker() {
+    let folder = tempfile::tempdir().unwrap();
+    let doctor = || {
+        let mut command = command(&["doctor"]);
+        command.env("PLANSMITH_WORKER_RTX", "/nowhere").env("PLANSMITH_WORKER_ENTERPRISE", "/nowhere");
+        common::run(command.env("PLANSMITH_TENSORRT_RTX_DIR", folder.path())).exits(0).stdout
+    };
+    let none = doctor();
+    assert!(none.contains("worker `plansmith-worker-rtx` not found") && none.contains("(libtensorrt_rtx.so.1 and "), "{none}");
+    assert!(none.contains("no  gpu           only a worker can ask CUDA for one"), "{none}");
+    for name in ["libtensorrt_rtx.so.1", "libtensorrt_onnxparser_rtx.so.1"] {
+        std::fs::write(folder.path().join(name), "").unwrap();
+    }
+    let found = doctor();
+    assert!(found.contains(&format!("its libraries are at {}", folder.path().display())), "{found}");
+}
+
 /// Everything but `fetch`, where there is no network at all.
 #[test]
 fn no_verb_but_fetch_needs_a_network() {

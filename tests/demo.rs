@@ -99,7 +99,9 @@ fn a_killed_build_leaves_the_last_bundle_and_the_next_one_succeeds() {
         let inspected = plansmith(&["inspect", text(&path)]).exits(0);
         assert!(inspected.stdout.contains(&plan[..4]), "{}", inspected.stdout);
     }
-    run(&mut command(&["build", text(&pipeline), "--require-executed"])).exits(1);
+    let lacking = run(&mut command(&["build", text(&pipeline), "--require-executed"])).exits(1).stderr;
+    let last = lacking.lines().last().unwrap_or_default();
+    assert!(last.starts_with("--require-executed: ") && last.contains("sm86/decode.plan"), "{lacking}");
     assert!(plansmith(&["check", text(&bundle)]).exits(0).stdout.contains("verdict agree"));
 }
 

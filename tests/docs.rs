@@ -21,7 +21,7 @@ fn pages() -> Vec<(PathBuf, String)> {
 /// A command line of a page, less its comment and where its output goes, as a shell would split it; `None` where it is not one to be typed as it is.
 fn words(line: &str) -> Option<Vec<String>> {
     let line = line.trim_start().strip_prefix("$ ").unwrap_or(line.trim_start());
-    let line = line.split("   ").next()?.split(" #").next()?.split(" >").next()?.split(" 2>").next()?.trim();
+    let line = line.split(" #").next()?.split(" >").next()?.split(" 2>").next()?.trim();
     if !line.starts_with("plansmith ") || line.contains(['…', '|', '\\']) || line.contains("$(") || line.contains(" && ") {
         return None;
     }

@@ -169,7 +169,7 @@ fn what_a_flavour_lacks_is_refused_by_its_key() {
             "flavor: enterprise\n    architectures: [sm86]",
             "`engines[0].architectures` cannot be: the enterprise flavour of TensorRT builds for the GPU of the machine",
         ),
-        ("flavor: enterprise\n    architectures: [sm90]", "write `flavor: enterprise` and `architectures: native`"),
+        ("flavor: enterprise\n    architectures: [sm90]", "`architectures: native` in place of names"),
         ("architectures: native", "`engines[0].architectures` cannot be: TensorRT-RTX builds for architectures that are named"),
         ("architectures: nativ", "expected a list of architectures, or `native`"),
         ("architectures: [sm86]\n    compatible: [version]", "`engines[0].compatible` cannot be: "),

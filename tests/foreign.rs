@@ -144,7 +144,10 @@ fn a_runtime_that_cannot_run_a_graph_is_named_and_another_counts() {
     let run = plansmith(&[&graph[..], &["--runtime", "rten,ort"]].concat()).exits(0);
     assert!(run.stdout.contains("on ort, bf16 stored, bf16 computed: not_executed: ort cannot run "), "{}", run.stdout);
     assert!(run.stdout.trim_end().ends_with("not_executed on this host: testdata/runtime/bf16/compute_bf16.onnx"), "{}", run.stdout);
-    plansmith(&[&graph[..], &["--runtime", "rten,ort", "--require-executed"]].concat()).exits(1);
+    let run = plansmith(&[&graph[..], &["--runtime", "rten,ort", "--require-executed", "-q"]].concat()).exits(1);
+    let why =
+        "--require-executed: 1 artifact was not executed on this host: testdata/runtime/bf16/compute_bf16.onnx; `plansmith doctor` says";
+    assert!(run.stderr.starts_with(why), "{}", run.stderr);
     // With nothing executed nothing agrees.
     let run = plansmith(&[&graph[..], &["--runtime", "ort"]].concat()).exits(2);
     assert!(run.stdout.contains("error: ort cannot run "), "{}", run.stdout);

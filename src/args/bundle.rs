@@ -9,7 +9,7 @@ use super::Tools;
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
   plansmith check dist/smollm2-135m
-  plansmith check dist/smollm2-135m --digest 3f5a… --key release.pem.pub
+  plansmith check dist/smollm2-135m --digest SHA256 --key release.pem.pub
   plansmith check dist/smollm2-135m --against ./SmolLM2-135M-Instruct")]
 pub(crate) struct Check {
     /// The bundle
@@ -51,8 +51,8 @@ pub(crate) struct PipelineFlags {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Example:
-  plansmith build pipeline.yaml --only export:fp16 --set output=$PWD/parts/a           on one machine
-  plansmith build pipeline.yaml --only engine:fp16:sm89:decode --set output=$PWD/parts/b   on another
+  plansmith build pipeline.yaml --only export:fp16 --set output=$PWD/parts/a                 # on one machine
+  plansmith build pipeline.yaml --only engine:fp16:sm89:decode --set output=$PWD/parts/b     # on another
   plansmith merge pipeline.yaml parts/a parts/b
 
 Every file of a part is hashed. A part of another source, pipeline or version has other keys and counts for nothing. What the merged bundle
@@ -67,7 +67,7 @@ pub(crate) struct Merge {
 
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:
-  plansmith sign --new-key release.pem           makes release.pem and release.pem.pub
+  plansmith sign --new-key release.pem     # makes release.pem and release.pem.pub
   plansmith sign dist/smollm2-135m --key release.pem
   plansmith check dist/smollm2-135m --key release.pem.pub
 

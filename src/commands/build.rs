@@ -9,7 +9,7 @@ use plansmith_verify::{Prompts, Verdict};
 use serde_json::json;
 
 use super::engine::{lookup, show_farm};
-use super::verify::{open_options, prompts};
+use super::verify::{not_executed, open_options, prompts};
 use crate::args::{Build, FarmFlags, Merge, PipelineFlags};
 use crate::exit::{Failure, Outcome};
 use crate::interrupt::Interrupt;
@@ -202,6 +202,9 @@ fn conclude(built: &Built, pipeline: &PipelineFlags, in_order: bool, output: &Ou
             verdict.iter().try_for_each(|verdict| output.result(verdict.summary()))?;
         }
         (_, None) => {}
+    }
+    if let Some(why) = verdict.as_ref().filter(|_| pipeline.require_executed).and_then(not_executed) {
+        output.demand(&why);
     }
     // The last line: where there is none, or stdout took no result, an error follows.
     if let Ok(outcome) = &outcome {

@@ -1,5 +1,7 @@
 //! `plansmith doctor`.
 
+use std::path::Path;
+
 use plansmith_engine::{Flavor, Lookup, Worker, WorkerPaths};
 use plansmith_runtime::{RTEN_VERSION, find_ort};
 use serde::Serialize;
@@ -9,6 +11,9 @@ use crate::args::Doctor;
 use crate::exit::{Failure, Outcome};
 use crate::output::Output;
 use crate::stamp;
+
+/// What NVIDIA's driver makes.
+const DEVICE: &str = "/dev/nvidiactl";
 
 #[derive(Debug, Serialize)]
 struct Finding {
@@ -35,7 +40,18 @@ pub(crate) fn run(args: &Doctor, output: &Output) -> Result<Outcome, Failure> {
                 findings.push(Finding { what, usable: true, detail });
                 gpu = Some(greeting.gpu.clone());
             }
-            Err(error) => findings.push(missing(what, &error.into())),
+            Err(error) => {
+                let mut finding = missing(what, &error.into());
+                // What is missing may be the worker, the libraries or both.
+                let libraries = match WorkerPaths::find_libraries(flavor, &lookup) {
+                    Ok(folder) => format!("its libraries are at {}", folder.display()),
+                    Err(error) => missing(what, &error.into()).detail,
+                };
+                if libraries != finding.detail {
+                    finding.detail = format!("{}\n{libraries}", finding.detail);
+                }
+                findings.push(finding);
+            }
         }
     }
     match gpu {
@@ -46,8 +62,11 @@ pub(crate) fn run(args: &Doctor, output: &Output) -> Result<Outcome, Failure> {
             let detail = "no CUDA device: plans of TensorRT-RTX build here, those of TensorRT do not, and none is executed".to_owned();
             findings.push(Finding { what: "gpu", usable: false, detail });
         }
-        // Without a worker nobody asked.
-        None => {}
+        None => {
+            let driver = if Path::new(DEVICE).exists() { "is there, so there is a driver" } else { "is not there, so there is no driver" };
+            let detail = format!("only a worker can ask CUDA for one, and none is usable; {DEVICE} {driver}");
+            findings.push(Finding { what: "gpu", usable: false, detail });
+        }
     }
     if args.json {
         output.json(&findings)?;

@@ -29,6 +29,9 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
     Compatible::check(&compatible, flavor)?;
     let timing_cache = args.timing_cache.as_deref().map_or(TimingCache::Usual, TimingCache::named);
     timing_cache.check(flavor)?;
+    if plansmith_files::is_dir(&args.onnx) {
+        return Err(no_graph(&args.onnx));
+    }
     // What TensorRT cannot take is told without it.
     let lengths = inspect_model(&args.onnx)?.lengths;
     let profiles = args.profile.iter().map(|text| Preset::parse(text, &lengths)).collect::<Result<Vec<Profile>, _>>()?;
@@ -60,6 +63,20 @@ pub(crate) fn run(args: &Engine, output: &Output) -> Result<Outcome, Failure> {
         reports.iter().try_for_each(|report| output.result(line(report)))?;
     }
     Ok(Outcome::Done)
+}
+
+/// A folder where a graph is wanted.
+fn no_graph(folder: &Path) -> Failure {
+    let shown = folder.display();
+    let exported = format!("`plansmith export {shown} -o DIR --dtype fp16 --dialect tensorrt` writes one: DIR/model_fp16.onnx");
+    let graphs = plansmith_files::list(folder).unwrap_or_default().into_iter();
+    let graph = graphs.filter(|path| path.extension().is_some_and(|extension| extension == "onnx")).map(|path| path.display().to_string());
+    let hint = match graph.reduce(|one, other| format!("{one} or {other}")) {
+        Some(graphs) => format!("name one in it: {graphs}"),
+        None if plansmith_files::is_file(&folder.join("config.json")) => exported,
+        None => "name the .onnx file".to_owned(),
+    };
+    Failure::new(format!("{shown} is a folder; plans are built from an ONNX graph")).hint(hint)
 }
 
 fn request(args: &Engine, parts: PlanParts, weights: Weights, compatible: &[Compatible], timings: &TimingCache) -> BuildRequest {
@@ -156,7 +173,38 @@ fn notes_on_timings(record: &TimingRecord) -> impl Iterator<Item = String> {
     refused.into_iter().chain(not_kept)
 }
 
-/// TensorRT's log, as loud as asked for.
+/// What a worker does and TensorRT's log, as loud as asked for.
 pub(crate) fn show(event: &Event, output: &Output) {
-    output.detail(format!("{event:?}"));
+    if let Some(line) = told(event) {
+        output.detail(line);
+    }
+}
+
+/// An event as people read it. Steps and ends of phases are for bars.
+fn told(event: &Event) -> Option<String> {
+    match event {
+        Event::Log { severity, text } => Some(format!("{}: {text}", format!("{severity:?}").to_lowercase())),
+        Event::PhaseStarted { phase, parent: Some(parent), .. } => Some(format!("{parent}: {phase}")),
+        Event::PhaseStarted { phase, parent: None, .. } => Some(format!("{phase}: begins")),
+        Event::PhaseAt { .. } | Event::PhaseEnded { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use plansmith_engine::{Event, Severity};
+
+    use super::told;
+
+    #[test]
+    fn a_worker_is_followed_in_words() {
+        let started = |phase: &str, parent: Option<&str>| {
+            told(&Event::PhaseStarted { phase: phase.to_owned(), parent: parent.map(str::to_owned), steps: 3 }).unwrap()
+        };
+        assert_eq!(started("build", None), "build: begins");
+        assert_eq!(started("Computing profile costs", Some("build")), "build: Computing profile costs");
+        let log = Event::Log { severity: Severity::Warning, text: "a layer is slow".to_owned() };
+        assert_eq!(told(&log).unwrap(), "warning: a layer is slow");
+        assert_eq!(told(&Event::PhaseAt { phase: "build".to_owned(), done: 105 }), None);
+    }
 }

@@ -17,7 +17,8 @@ use crate::output::{Output, human_bytes};
 pub(crate) fn run(args: &Inspect, output: &Output) -> Result<Outcome, Failure> {
     let path = &args.path;
     if !path.exists() {
-        return Err(Failure::new(format!("{} does not exist", path.display())));
+        return Err(Failure::new(format!("{} does not exist", path.display()))
+            .hint("name a checkpoint's folder, a bundle, or a .safetensors, .gguf, .onnx or .plan file"));
     }
     let (lines, json) = if plansmith_files::is_dir(path) {
         if plansmith_files::is_file(&path.join(MANIFEST_NAME)) { bundle(path)? } else { checkpoint(args)? }
@@ -26,6 +27,7 @@ pub(crate) fn run(args: &Inspect, output: &Output) -> Result<Outcome, Failure> {
             "gguf" => gguf(path)?,
             "onnx" => onnx(path)?,
             "plan" | "engine" => super::inspect_plan::report(path)?,
+            "json" => return Err(json_file(path)),
             _ => safetensors(path)?,
         }
     };
@@ -55,6 +57,21 @@ fn tensors<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Report {
 fn tensor_list<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Vec<Value> {
     let entry = |tensor: &TensorInfo| json!({ "name": tensor.name, "dtype": tensor.dtype.name(), "shape": tensor.shape, "offset": tensor.offset, "bytes": tensor.bytes });
     tensors.map(entry).collect()
+}
+
+/// JSON describes something else: that is what to inspect.
+fn json_file(path: &Path) -> Failure {
+    let plan = path.with_extension("plan");
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let of = |what: &Path| format!("`plansmith inspect {}` shows what it belongs to", what.display());
+    let hint = if plansmith_files::is_file(&plan) {
+        of(&plan)
+    } else if [MANIFEST_NAME, "config.json"].iter().any(|name| plansmith_files::is_file(&folder.join(name))) {
+        of(folder)
+    } else {
+        "name a checkpoint's folder, a bundle, or a .safetensors, .gguf, .onnx or .plan file".to_owned()
+    };
+    Failure::new(format!("{} is JSON, which says nothing by itself", path.display())).hint(hint)
 }
 
 fn safetensors(path: &Path) -> Result<Report, Failure> {

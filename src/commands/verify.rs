@@ -8,7 +8,7 @@ use plansmith_engine::DeviceOptions;
 use plansmith_lowering::{Float, Source, Target, lower};
 use plansmith_pipeline::{Assessment, GraphCandidate, PlanCandidate, Progress, assess, assess_bundle, audit_source, builtin_within};
 use plansmith_runtime::{ModelShape, NameMap, OpenOptions, RuntimeKind};
-use plansmith_verify::{Limits, Prompts, Verdict};
+use plansmith_verify::{Limits, Outcome as Verdicts, Prompts, Verdict};
 
 use super::engine::lookup;
 use super::export::options;
@@ -182,6 +182,21 @@ pub(crate) fn open_options(tools: &Tools) -> OpenOptions {
     OpenOptions { ort_library: tools.ort_library.clone(), device, ..OpenOptions::default() }
 }
 
+/// What `--require-executed` finds lacking where nothing else is amiss, and the next step.
+pub(crate) fn not_executed(verdict: &Verdict) -> Option<String> {
+    if verdict.exit_code(false) != 0 || verdict.exit_code(true) == 0 {
+        return None;
+    }
+    let left = verdict.candidates.iter().filter(|candidate| candidate.verdict == Verdicts::NotExecuted);
+    let names: Vec<&str> = left.map(|candidate| candidate.facts.path.as_str()).collect();
+    let what = if names.len() == 1 { "1 artifact was".to_owned() } else { format!("{} artifacts were", names.len()) };
+    Some(format!(
+        "--require-executed: {what} not executed on this host: {}; `plansmith doctor` says what it lacks: run this where that is there, or \
+         leave the flag out",
+        names.join(", ")
+    ))
+}
+
 fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome, Failure> {
     let json = verdict.to_json().map_err(|error| Failure::new(format!("cannot write the verdict: {error}")))?;
     if let Some(folder) = &args.report {
@@ -197,6 +212,9 @@ fn conclude(verdict: &Verdict, args: &Verify, output: &Output) -> Result<Outcome
     }
     if args.json.as_deref() != Some(Path::new("-")) {
         output.result(verdict.summary())?;
+    }
+    if let Some(why) = args.require_executed.then(|| not_executed(verdict)).flatten() {
+        output.demand(&why);
     }
     match verdict.exit_code(args.require_executed) {
         0 => Ok(Outcome::Done),

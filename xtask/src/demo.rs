@@ -47,11 +47,7 @@ pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     let here = |program: Program| program.current_dir(&root);
     here(Program::cargo().args(["build", "--release", "--package", "plansmith"])).run()?;
     let mut variables = setup.variables();
-    match Worker::new(&setup).and_then(|worker| worker.cargo("build").run().map(|()| worker)) {
-        Ok(worker) => variables.push(worker.variable()),
-        Err(error) if allow_missing => setup.leave_out("the TensorRT worker", &error),
-        Err(error) => return Err(error),
-    }
+    variables.extend(Worker::built(&mut setup, allow_missing)?.map(|worker| worker.variable()));
 
     let plansmith = || here(Program::new(places::plansmith("release")).envs(&variables));
     let plans = setup.missing().is_empty();

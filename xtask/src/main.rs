@@ -33,7 +33,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Gets what the other tasks need from the package registries, once
+    /// Gets what the other tasks need from the package registries, once, and builds the TensorRT worker
     Setup {
         /// Goes on without what cannot be had, and says so in the last lines
         #[arg(long)]

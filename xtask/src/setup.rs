@@ -1,4 +1,4 @@
-//! `cargo xtask setup`: gets what is missing, once, and knows where everything lies.
+//! `cargo xtask setup`: gets what is missing, once, builds the worker, and knows where everything lies.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::linters::Linters;
 use crate::process::tail;
 use crate::python::Python;
+use crate::worker::Worker;
 
 /// What is there, and what could not be had.
 #[derive(Debug, Default)]
@@ -77,14 +78,18 @@ impl Setup {
     }
 }
 
-/// Gets everything and says where it lies.
+/// Gets everything, builds the TensorRT worker, and says where it lies.
 pub(crate) fn main(allow_missing: bool) -> Result<(), Error> {
     let mut setup = Setup::get(&Asset::ALL, allow_missing)?;
+    let worker = Worker::built(&mut setup, allow_missing)?;
     let clients = Clients::get(&mut setup, allow_missing)?;
     for (asset, path) in &setup.found {
         println!("{:<24} {}", asset.title(), path.display());
     }
     let linters = Linters::get(&mut setup, allow_missing)?;
+    if let Some(worker) = worker {
+        println!("{:<24} {}", "TensorRT-RTX worker", worker.executable().display());
+    }
     for (name, path) in clients.variables().into_iter().chain(linters.iter().flat_map(Linters::variables)) {
         println!("{:<24} {}", name.display(), path.display());
     }

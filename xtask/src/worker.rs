@@ -34,6 +34,18 @@ impl Worker {
         Ok(Self { environment, target: places::target().join("worker-rtx") })
     }
 
+    /// The same, built; with `allow_missing` none where it cannot be had, which the last lines say.
+    pub(crate) fn built(setup: &mut Setup, allow_missing: bool) -> Result<Option<Self>, Error> {
+        match Self::new(setup).and_then(|worker| worker.cargo("build").run().map(|()| worker)) {
+            Ok(worker) => Ok(Some(worker)),
+            Err(error) if allow_missing => {
+                setup.leave_out("the TensorRT worker", &error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// `cargo VERB` for the worker. Always the release profile, so that demo and tests share one build of the bindings.
     pub(crate) fn cargo(&self, verb: &str) -> Program {
         Program::cargo()

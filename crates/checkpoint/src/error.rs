@@ -139,7 +139,9 @@ impl FolderError {
     fn hint(&self, dir: &Path) -> Option<String> {
         Some(match self {
             Self::NotAFolder => "pass the folder that holds config.json and the weights".to_owned(),
-            Self::NoWeights => return None,
+            Self::NoWeights => {
+                "pass the folder that holds config.json and the weights; of other files name one: .onnx, .plan, .gguf".to_owned()
+            }
             Self::OtherFormat { file, .. } if file.ends_with(".gguf") => {
                 format!("`plansmith import {} -o DIR` makes a checkpoint of it", dir.join(file).display())
             }

@@ -129,6 +129,8 @@ fn a_single_file_beside_an_index_of_others_is_ambiguous() {
 fn other_formats_are_named_with_the_way_out() {
     let dir = tempfile::tempdir().unwrap();
     assert_eq!(reason(dir.path()), "it holds no weights: neither `model.safetensors` nor `model.safetensors.index.json`");
+    let hint = Checkpoint::open(dir.path()).unwrap_err().hint().unwrap();
+    assert!(hint.starts_with("pass the folder that holds config.json and the weights"), "{hint}");
 
     std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
     assert_eq!(reason(dir.path()), "its weights are in `pytorch_model.bin`, PyTorch's pickle format; safetensors and GGUF are read");

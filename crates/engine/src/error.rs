@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use crate::profile::{NAME_CHARACTERS, SAME_NAME};
 use crate::refusal::{Refusal, advice, grouped};
 use crate::{Architecture, Unsupported};
 
@@ -351,6 +352,10 @@ impl Error {
                 Some(format!("name `{}` as its architecture, on a machine with the GPU that the plan is for", crate::NATIVE))
             }
             Self::NativeOfRtx => Some(format!("{}; `{}` is for the enterprise flavour", builds_for(), crate::NATIVE)),
+            Self::Profile { reason, .. } if reason == SAME_NAME => {
+                Some("give one of them another name: `--profile NAME:chat` for a preset, NAME:batch=… else".to_owned())
+            }
+            Self::Profile { reason, .. } if reason == NAME_CHARACTERS => Some("rename it, as in `--profile chat-short:chat`".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::StrippedTogether(_) => Some("make a plan for each architecture (`plan-each`), or embed the weights".to_owned()),
             Self::InTheWay { .. } => Some("name another folder, or move that one".to_owned()),

@@ -28,13 +28,21 @@ pub struct WorkerPaths {
 
 impl WorkerPaths {
     /// Looks for both: flag; `PLANSMITH_WORKER_RTX` and `PLANSMITH_TENSORRT_RTX_DIR`, or `PLANSMITH_WORKER_ENTERPRISE` and
-    /// `PLANSMITH_TENSORRT_DIR`; for the worker beside the running executable; the
-    /// cache folder; for the libraries `LD_LIBRARY_PATH`, then the packages of the `python3` on the path.
+    /// `PLANSMITH_TENSORRT_DIR`; for the worker beside the running executable, and in the target folder that this lies in, where cargo
+    /// builds it; the cache folder; for the libraries `LD_LIBRARY_PATH`, then the packages of the `python3` on the path.
     ///
     /// # Errors
     /// [`Error::Missing`]: a place that was named holds nothing, or no place does; says what to install and how to point at it.
     pub fn find(flavor: Flavor, lookup: &Lookup) -> Result<Self, Error> {
-        Ok(Self { flavor, worker: worker(flavor, lookup)?, libraries: libraries(flavor, lookup)? })
+        Ok(Self { flavor, worker: worker(flavor, lookup)?, libraries: Self::find_libraries(flavor, lookup)? })
+    }
+
+    /// Looks for the folder of the libraries alone, as [`WorkerPaths::find`] does.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn find_libraries(flavor: Flavor, lookup: &Lookup) -> Result<PathBuf, Error> {
+        libraries(flavor, lookup)
     }
 }
 
@@ -60,13 +68,22 @@ fn worker(flavor: Flavor, lookup: &Lookup) -> Result<PathBuf, Error> {
     if let Some((path, by)) = named(lookup.worker.as_ref(), "--worker", variable) {
         return if plansmith_files::is_file(&path) { Ok(path) } else { Err(missing(vec![format!("{} (from {by})", path.display())])) };
     }
-    let beside = env::current_exe().ok().and_then(|path| Some(path.parent()?.join(name)));
+    let near = env::current_exe().map(|own| near(&own, flavor)).unwrap_or_default();
     let cached = plansmith_files::cache_folder().map(|folder| folder.join(name));
-    let places: Vec<_> = beside.into_iter().chain(cached).collect();
+    let places: Vec<_> = near.into_iter().chain(cached).collect();
     match places.iter().find(|path| plansmith_files::is_file(path)) {
         Some(path) => Ok(path.clone()),
         None => Err(missing(places.iter().map(|path| path.display().to_string()).collect())),
     }
+}
+
+/// Places of a worker near an executable: beside it, and where `cargo xtask setup`, or the hint's command, builds it for the same target
+/// folder: `target/worker-rtx/release` of `target/release/plansmith`.
+fn near(own: &Path, flavor: Flavor) -> Vec<PathBuf> {
+    let name = flavor.worker_name();
+    let built = |target: &Path| target.join(format!("worker-{flavor}/release")).join(name);
+    let folder = own.parent();
+    folder.map(|folder| folder.join(name)).into_iter().chain(folder.and_then(Path::parent).map(built)).collect()
 }
 
 fn holds_libraries(flavor: Flavor, folder: &Path) -> bool {
@@ -145,6 +162,16 @@ mod tests {
         std::fs::write(folder.path().join(Flavor::Rtx.libraries()[1]), "").unwrap();
         let found = WorkerPaths::find(Flavor::Rtx, &lookup).unwrap();
         assert_eq!((found.worker, found.libraries), (worker, folder.path().to_owned()));
+    }
+
+    #[test]
+    fn a_worker_is_looked_for_where_cargo_builds_it() {
+        let places = near(Path::new("/source/target/release/plansmith"), Flavor::Rtx);
+        let wanted = ["/source/target/release/plansmith-worker-rtx", "/source/target/worker-rtx/release/plansmith-worker-rtx"];
+        assert_eq!(places, wanted.map(PathBuf::from));
+        // That of the hint: cargo's `--target-dir target/worker-enterprise`.
+        let places = near(Path::new("/source/target/release/plansmith"), Flavor::Enterprise);
+        assert_eq!(places[1], Path::new("/source/target/worker-enterprise/release/plansmith-worker-enterprise"));
     }
 
     #[test]

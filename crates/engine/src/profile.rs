@@ -34,6 +34,11 @@ impl TryFrom<Unchecked> for Profile {
     }
 }
 
+/// What a name may be.
+pub(crate) const NAME_CHARACTERS: &str = "a name has 1 to 64 of the characters A-Z a-z 0-9 _ - (it becomes a file name)";
+/// Names are files.
+pub(crate) const SAME_NAME: &str = "another profile has this name";
+
 impl Profile {
     /// A profile, checked: `batch` rows, `sequence` new tokens a row, `past` tokens a row in the cache.
     ///
@@ -43,7 +48,7 @@ impl Profile {
         let refuse = |reason: String| Err(Error::Profile { profile: name.to_owned(), reason });
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            return refuse("a name has 1 to 64 of the characters A-Z a-z 0-9 _ - (it becomes a file name)".to_owned());
+            return refuse(NAME_CHARACTERS.to_owned());
         }
         for (axis, span) in [("batch", batch), ("sequence", sequence)] {
             if span.min() == 0 {
@@ -137,7 +142,7 @@ pub fn check_profile_names(profiles: &[Profile]) -> Result<(), Error> {
     }
     for (index, profile) in profiles.iter().enumerate() {
         if profiles[..index].iter().any(|earlier| earlier.name == profile.name) {
-            return Err(Error::Profile { profile: profile.to_string(), reason: "another profile has this name".to_owned() });
+            return Err(Error::Profile { profile: profile.to_string(), reason: SAME_NAME.to_owned() });
         }
     }
     Ok(())

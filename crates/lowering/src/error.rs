@@ -8,6 +8,9 @@ pub enum Error {
     /// Neither of the operator sets that we write.
     #[error("opset {0} is not written")]
     Opset(u32),
+    /// ONNX Runtime's own operators beside the primitive operator set.
+    #[error("the dialect onnxruntime is written in opset 23 only, not in {0}")]
+    OnnxruntimeOpset(u32),
     /// Another operator set than that of a static cache.
     #[error("opset {0} has no TensorScatter, which writes into a static cache")]
     StaticOpset(u32),
@@ -74,6 +77,7 @@ impl Error {
     pub fn hint(&self) -> Option<String> {
         match self {
             Error::Opset(_) => Some("pass --opset 23 (composite operators) or --opset 21 (primitive operators)".into()),
+            Error::OnnxruntimeOpset(_) => Some("leave --opset out, or write another dialect: --dialect portable".into()),
             Error::StaticOpset(_) => Some("leave --opset out, or pass --opset 24".into()),
             Error::StaticDialect => Some("pass one of --kv static and --dialect onnxruntime".into()),
             Error::LargeCache { .. } => {

@@ -175,7 +175,7 @@ impl Target {
             };
         }
         match (self.opset, self.dialect) {
-            (Some(PRIMITIVE_OPSET), Dialect::Onnxruntime) => Err(Error::Opset(PRIMITIVE_OPSET)),
+            (Some(other), Dialect::Onnxruntime) if other != COMPOSITE_OPSET => Err(Error::OnnxruntimeOpset(other)),
             (Some(PRIMITIVE_OPSET), _) => Ok((Form::Primitive, PRIMITIVE_OPSET)),
             (Some(COMPOSITE_OPSET), Dialect::Tensorrt) if !fused_on_tensorrt() => Ok((Form::Primitive, COMPOSITE_OPSET)),
             (Some(COMPOSITE_OPSET), _) => Ok((Form::Composite, COMPOSITE_OPSET)),

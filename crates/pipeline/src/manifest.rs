@@ -156,8 +156,11 @@ impl Manifest {
     /// It cannot be read, is of another version, or was changed.
     pub fn read(bundle: &Path) -> Result<(Self, Digest), Error> {
         let path = bundle.join(MANIFEST_NAME);
-        let bytes = plansmith_files::read(&path)?;
         let problem = |problem: String| Error::Manifest { path: path.clone(), problem };
+        let bytes = plansmith_files::read(&path).map_err(|error| match error.is_not_found() {
+            true => problem("is not there: this is no bundle".into()),
+            false => error.into(),
+        })?;
         let manifest: Self = serde_json::from_slice(&bytes).map_err(|error| problem(format!("is no manifest: {error}")))?;
         if manifest.schema_version != SCHEMA_VERSION {
             return Err(problem(format!("has schema_version {}; this plansmith reads {SCHEMA_VERSION}", manifest.schema_version)));

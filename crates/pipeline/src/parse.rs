@@ -144,7 +144,10 @@ fn yaml_error(path: &Path, text: &str, error: &serde_yaml::Error) -> Error {
     let problem = message.split(" at line ").next().unwrap_or(&message).to_owned();
     let (line, column) = error.location().map_or((0, 0), |location| (location.line(), location.column()));
     let enterprise = problem.contains("is not an architecture of TensorRT for RTX");
-    let enterprise = enterprise.then(|| "write `flavor: enterprise` and `architectures: native`, on a machine with that GPU".to_owned());
+    let enterprise = enterprise.then(|| {
+        "plans for it are of `flavor: enterprise` with `architectures: native` in place of names, built on a machine with that GPU"
+            .to_owned()
+    });
     let hint =
         unknown_field(&problem).and_then(|(name, known)| nearest(name, known.into_iter()).map(|key| format!("did you mean `{key}`?")));
     let hint = hint.or(enterprise);

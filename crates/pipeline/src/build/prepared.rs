@@ -68,6 +68,17 @@ pub(super) fn prepare(path: &Path, options: &BuildOptions<'_>, progress: &mut dy
     }
     let SourceSpec { allow_unknown_config, max_length, .. } = &pipeline.source;
     let reading = plansmith_families::Options { allow_unknown_config: allow_unknown_config.clone(), max_length: *max_length };
+    if plansmith_files::metadata(&folder).is_err_and(|error| error.is_not_found()) {
+        let key = "source.checkpoint".into();
+        let demo = if folder.parent().is_some_and(|parent| parent.ends_with("target/demo")) { "`cargo xtask demo` makes it; " } else { "" };
+        let hint = format!("{demo}`--set source.checkpoint=DIR` names another folder");
+        return Err(Error::Invalid {
+            path: path.to_owned(),
+            key,
+            problem: format!("is {}, which is not there", folder.display()),
+            hint: Some(hint),
+        });
+    }
     let source = Source::open(&folder, &reading)?;
     let (start, total) = (Instant::now(), source.checkpoint.files().iter().map(|file| file.size).sum());
     progress(Event::Begin(SOURCE));
