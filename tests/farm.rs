@@ -237,7 +237,7 @@ fn ctrl_c_ends_workers_and_leaves_nothing() {
     let mut child = command(&arguments).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
-    while !line.contains("\"build\"") {
+    while !line.contains("build: begins") {
         line.clear();
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ends before it builds");
     }
