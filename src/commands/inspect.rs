@@ -62,7 +62,7 @@ fn tensor_list<'a>(tensors: impl Iterator<Item = &'a TensorInfo>) -> Vec<Value> 
 /// JSON describes something else: that is what to inspect.
 fn json_file(path: &Path) -> Failure {
     let plan = path.with_extension("plan");
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = plansmith_files::folder_of(path);
     let of = |what: &Path| format!("`plansmith inspect {}` shows what it belongs to", what.display());
     let hint = if plansmith_files::is_file(&plan) {
         of(&plan)

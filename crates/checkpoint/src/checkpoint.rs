@@ -75,7 +75,7 @@ impl Checkpoint {
     /// # Errors
     /// As [`inspect_file`].
     pub fn open_file(path: &Path) -> Result<Self, Error> {
-        let dir = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = plansmith_files::folder_of(path);
         Ok(Self::of_files(dir, vec![inspect_file(path)?]))
     }
 

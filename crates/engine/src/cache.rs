@@ -115,7 +115,7 @@ impl PlanCache {
         if !plansmith_files::is_dir(&entry) {
             return Ok(None);
         }
-        let Some((manifest, effort)) = whole(&entry, key) else {
+        let Some((manifest, record)) = whole(&entry, key) else {
             // Where it cannot be removed, what is built in its place is not kept, which is told then.
             let _ = self.discard(&entry);
             return Ok(None);
@@ -123,7 +123,7 @@ impl PlanCache {
         if request.prove_reproducible && !manifest.is_proved() {
             return Ok(None);
         }
-        let folder = pair::folder_of(&request.output);
+        let folder = plansmith_files::folder_of(&request.output);
         let _new = NewFolders::create([folder])?;
         let beside = TempFolder::beside(&request.output)?;
         let plan = beside.path().join(PLAN);
@@ -143,9 +143,9 @@ impl PlanCache {
             plan: request.output.clone(),
             manifest_path,
             manifest,
-            parse: Duration::from_millis(effort.parse_ms),
-            build: Duration::from_millis(effort.build_ms),
-            peak_bytes: effort.peak_bytes,
+            parse: Duration::from_millis(record.parse_ms),
+            build: Duration::from_millis(record.build_ms),
+            peak_bytes: record.peak_bytes,
             cached: true,
         }))
     }
@@ -159,9 +159,6 @@ impl PlanCache {
             return Ok(());
         }
         let entry = self.entry(key);
-        if let Some(folder) = entry.parent() {
-            plansmith_files::create_dir_all(folder)?;
-        }
         let new = TempFolder::beside(&entry)?;
         let plan = new.path().join(PLAN);
         copy_file(&report.plan, &plan)?;

@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use plansmith_files::{Digest, NewFolders};
+use plansmith_files::{Digest, NewFolders, folder_of};
 
 use crate::cache::Tools;
 use crate::estimate::worker_peak;
@@ -131,7 +131,7 @@ impl Farm {
             }
         }
         if let Some(first) = waiting.first().map(|job| job.index) {
-            let outputs = waiting.iter().filter_map(|job| jobs[job.index].request.output.parent());
+            let outputs = waiting.iter().map(|job| folder_of(&jobs[job.index].request.output));
             // Until all workers are gone: where nothing was built, no folder is left.
             let _new = NewFolders::create(outputs).map_err(|error| (first, error.into()))?;
             told(FarmEvent::Opens);

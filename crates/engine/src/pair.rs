@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use plansmith_files::{AtomicFile, FolderLock};
+use plansmith_files::{AtomicFile, FolderLock, folder_of};
 
 use crate::{Error, PlanManifest, manifest_path};
 
@@ -32,14 +32,6 @@ pub(crate) fn place(partial: &Path, manifest: &PlanManifest, output: &Path) -> R
     plansmith_files::rename(partial, output)?;
     beside.commit()?;
     Ok(path)
-}
-
-/// The folder that a plan goes into.
-pub(crate) fn folder_of(output: &Path) -> &Path {
-    match output.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 #[cfg(test)]

@@ -162,6 +162,6 @@ fn refused(path: &Path, reason: String, log: Vec<String>) -> Error {
 
 /// Does something with `path` once its folder is there.
 fn in_its_folder(path: &Path, act: impl FnOnce() -> Result<(), plansmith_files::Error>) -> Result<(), plansmith_files::Error> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    folder.map_or(Ok(()), plansmith_files::create_dir_all).and_then(|()| act())
+    plansmith_files::create_dir_all(plansmith_files::folder_of(path))?;
+    act()
 }

@@ -154,7 +154,7 @@ impl Worker {
         let timings = request.timing_cache.open(self.paths.flavor, &self.greeting)?;
         order.timings = timings.as_ref().map(|timings| timings.alien);
         self.process.watch = limits.start(self.id());
-        let folder = pair::folder_of(&request.output);
+        let folder = plansmith_files::folder_of(&request.output);
         plansmith_files::create_dir_all(folder)?;
         let (built, partial) = self.run_build(&model.path, folder, &order, timings.as_ref(), progress)?;
         let header = PlanHeader::read(&partial.0)?;

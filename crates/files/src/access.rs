@@ -133,6 +133,11 @@ pub fn list(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(entries)
 }
 
+/// The folder that `path` lies in: the working folder where it names none.
+pub fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// Creates a folder and its parents.
 ///
 /// # Errors

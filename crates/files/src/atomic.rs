@@ -9,6 +9,7 @@ use rustix::fs::{CWD, RenameFlags};
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::Error;
+use crate::access::folder_of;
 use crate::error::Context as _;
 use crate::partial::{PREFIX, SUFFIX, lock_partial, remove_leftovers};
 
@@ -24,13 +25,6 @@ fn named() -> tempfile::Builder<'static, 'static> {
     let mut named = tempfile::Builder::new();
     named.prefix(PREFIX).suffix(SUFFIX);
     named
-}
-
-fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    }
 }
 
 impl AtomicFile {

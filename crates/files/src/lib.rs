@@ -14,8 +14,8 @@ mod remote;
 mod shown;
 
 pub use access::{
-    append, canonicalize, create, create_dir_all, free_space, is_dir, is_file, list, metadata, open, open_regular, read, read_at,
-    read_limited, read_stream, read_to_string, remove_dir_all, remove_file, rename, symlink, text,
+    append, canonicalize, create, create_dir_all, folder_of, free_space, is_dir, is_file, list, metadata, open, open_regular, read,
+    read_at, read_limited, read_stream, read_to_string, remove_dir_all, remove_file, rename, symlink, text,
 };
 pub use atomic::{
     AtomicFile, FolderLock, NewFolders, TempFolder, exchange_folder, remove_marked, replace_folder, write_atomic,
