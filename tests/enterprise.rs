@@ -2,6 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
+#[path = "../crates/engine/tests/common/program.rs"]
+mod program;
 #[path = "../crates/engine/tests/common/scripted.rs"]
 mod scripted_worker;
 
@@ -11,6 +13,7 @@ use std::process::Command;
 use common::{Run, case, command, copy_files, names, run, text};
 use plansmith_engine::Gpu;
 use plansmith_files::Digest;
+use program::program;
 use scripted_worker::gpu;
 use serde_json::{Value, json};
 

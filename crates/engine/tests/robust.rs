@@ -4,12 +4,11 @@
 
 mod common;
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use common::{behind, names, paths, testdata};
+use common::{behind, names, paths, program, testdata};
 use plansmith_engine::{
     Architecture, BuildReport, BuildRequest, Error, Event, Flavor, Limits, Models, PlanSession, Prepared, RandomisedAddresses,
     Reproducibility, Worker, WorkerPaths, check_plan,
@@ -229,8 +228,7 @@ fn where_addresses_stay_randomised_the_plan_is_built_and_the_manifest_says_so() 
     compile(REFUSE_PERSONALITY, &refuse, &[]);
     let real = paths().worker;
     let script = folder.path().join("worker");
-    std::fs::write(&script, format!("#!/bin/sh\nexec '{}' '{}'\n", refuse.display(), real.display())).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program(&script, &format!("#!/bin/sh\nexec '{}' '{}'\n", refuse.display(), real.display()));
     let worker = Worker::spawn(&WorkerPaths { worker: script, ..paths() }).unwrap();
     let plan = folder.path().join("plans/decode.plan");
     let mut proving = request(&plan);

@@ -14,7 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
-use common::{names, paths, testdata};
+use common::{names, paths, program, testdata};
 use plansmith_engine::protocol::{self, AlienTimings, BuiltPlan, BuiltTimings, Failure, Reply, Request};
 use plansmith_engine::{
     Architecture, BuildHost, BuildRequest, Error, Farm, FarmEvent, Flavor, Job, Models, Prepared, TimingCache, TimingRecord, Worker,

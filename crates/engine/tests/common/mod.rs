@@ -2,10 +2,13 @@
 #![allow(dead_code, reason = "each test program uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use plansmith_engine::{Flavor, Lookup, WorkerPaths};
+
+mod program;
+
+pub(crate) use self::program::program;
 
 /// Made by `tools/make_engine_testdata.py`.
 pub(crate) fn testdata(name: &str) -> PathBuf {
@@ -21,8 +24,7 @@ pub(crate) fn paths() -> WorkerPaths {
 pub(crate) fn behind(folder: &Path, first: &str) -> WorkerPaths {
     let real = paths();
     let script = folder.join("worker");
-    std::fs::write(&script, format!("#!/bin/sh\n{first}\nexec '{}'\n", real.worker.display())).unwrap();
-    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    program(&script, &format!("#!/bin/sh\n{first}\nexec '{}'\n", real.worker.display()));
     WorkerPaths { worker: script, ..real }
 }
 

@@ -5,7 +5,7 @@
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -34,14 +34,13 @@ pub(crate) fn gpu(name: &str, compute: &str) -> Gpu {
 }
 
 /// A program in `folder` that is the worker on this GPU, and libraries for it; the test program must have a test called `scripted` that
-/// calls [`serve`].
+/// calls [`serve`], and a function `program` of `program.rs`.
 pub(crate) fn paths(folder: &Path, gpu: Option<&Gpu>) -> WorkerPaths {
     let worker = folder.join("scripted-worker");
     let program = std::env::current_exe().unwrap();
     let gpu = serde_json::to_string(&gpu).unwrap();
     let script = format!("#!/bin/sh\n{BE}='{gpu}' exec '{}' --exact scripted --nocapture --test-threads 1\n", program.display());
-    std::fs::write(&worker, script).unwrap();
-    std::fs::set_permissions(&worker, std::fs::Permissions::from_mode(0o755)).unwrap();
+    super::program(&worker, &script);
     for name in Flavor::Enterprise.libraries() {
         std::fs::write(folder.join(name), name).unwrap();
     }
