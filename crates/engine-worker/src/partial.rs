@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use plansmith_files::{self as files, Digest};
+
 /// Writes a plan beside its final place, syncs it, and hashes it meanwhile. It is locked as long as the file is open: what is not locked was left
 /// by a process that is gone.
 pub(crate) fn write(folder: &Path, plan: &[u8]) -> Result<(File, Digest), files::Error> {
