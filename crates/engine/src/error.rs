@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::profile::{NAME_CHARACTERS, SAME_NAME};
 use crate::refusal::{Refusal, advice, grouped};
 use crate::{Architecture, Unsupported};
 
@@ -85,6 +84,12 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// A profile whose name can be no file's.
+    #[error("profile `{0}`: a name has 1 to 64 of the characters A-Z a-z 0-9 _ - (it becomes a file name)")]
+    ProfileName(String),
+    /// A second profile of a name.
+    #[error("profile `{0}`: another profile has this name")]
+    SameProfileName(String),
     /// A profile and a graph that do not fit each other.
     #[error("profile `{profile}` does not fit the graph: {reason}")]
     Shapes {
@@ -352,10 +357,10 @@ impl Error {
                 Some(format!("name `{}` as its architecture, on a machine with the GPU that the plan is for", crate::NATIVE))
             }
             Self::NativeOfRtx => Some(format!("{}; `{}` is for the enterprise flavour", builds_for(), crate::NATIVE)),
-            Self::Profile { reason, .. } if reason == SAME_NAME => {
+            Self::SameProfileName(_) => {
                 Some("give one of them another name: `--profile NAME:chat` for a preset, NAME:batch=… else".to_owned())
             }
-            Self::Profile { reason, .. } if reason == NAME_CHARACTERS => Some("rename it, as in `--profile chat-short:chat`".to_owned()),
+            Self::ProfileName(_) => Some("rename it, as in `--profile chat-short:chat`".to_owned()),
             Self::Profile { .. } => Some("a profile reads NAME:batch=1,sequence=1..128..1024,past=0..512..2048".to_owned()),
             Self::StrippedTogether(_) => Some("make a plan for each architecture (`plan-each`), or embed the weights".to_owned()),
             Self::InTheWay { .. } => Some("name another folder, or move that one".to_owned()),

@@ -81,7 +81,7 @@ impl ArchitecturesAs {
 /// What each plan holds: architectures vary slowest.
 ///
 /// # Errors
-/// [`Error::Profile`]: no profile, two of one name, or names that are too long together. [`Error::Architectures`]: none, or one twice.
+/// [`Error::Profile`]: no profile, or names that are too long together; [`Error::SameProfileName`]. [`Error::Architectures`]: none, or one twice.
 pub fn spread(
     architectures: &[Architecture],
     architectures_as: ArchitecturesAs,

@@ -36,7 +36,7 @@ impl Preset {
     /// As a profile called `name`, no longer than the model's sequences.
     ///
     /// # Errors
-    /// [`Error::Profile`]: the name cannot be one of a file.
+    /// [`Error::ProfileName`].
     pub fn profile(self, name: &str, lengths: &ModelLengths) -> Result<Profile, Error> {
         let most = match self {
             Self::Chat => 4096,

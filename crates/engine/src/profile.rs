@@ -34,21 +34,16 @@ impl TryFrom<Unchecked> for Profile {
     }
 }
 
-/// What a name may be.
-pub(crate) const NAME_CHARACTERS: &str = "a name has 1 to 64 of the characters A-Z a-z 0-9 _ - (it becomes a file name)";
-/// Names are files.
-pub(crate) const SAME_NAME: &str = "another profile has this name";
-
 impl Profile {
     /// A profile, checked: `batch` rows, `sequence` new tokens a row, `past` tokens a row in the cache.
     ///
     /// # Errors
-    /// [`Error::Profile`]: the name cannot be a file name, or the minimum of `batch` or `sequence` is 0.
+    /// [`Error::ProfileName`]. [`Error::Profile`]: the minimum of `batch` or `sequence` is 0.
     pub fn new(name: &str, batch: Span, sequence: Span, past: Span) -> Result<Self, Error> {
         let refuse = |reason: String| Err(Error::Profile { profile: name.to_owned(), reason });
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if name.is_empty() || name.len() > 64 || !name.chars().all(plain) {
-            return refuse(NAME_CHARACTERS.to_owned());
+            return Err(Error::ProfileName(name.to_owned()));
         }
         for (axis, span) in [("batch", batch), ("sequence", sequence)] {
             if span.min() == 0 {
@@ -135,14 +130,14 @@ impl FromStr for Profile {
 /// Refuses no profile, and two of one name: names are files.
 ///
 /// # Errors
-/// [`Error::Profile`] naming the second.
+/// [`Error::Profile`]: there is none; [`Error::SameProfileName`] of the second.
 pub fn check_profile_names(profiles: &[Profile]) -> Result<(), Error> {
     if profiles.is_empty() {
         return Err(Error::Profile { profile: String::new(), reason: "a plan needs at least one profile".to_owned() });
     }
     for (index, profile) in profiles.iter().enumerate() {
         if profiles[..index].iter().any(|earlier| earlier.name == profile.name) {
-            return Err(Error::Profile { profile: profile.to_string(), reason: SAME_NAME.to_owned() });
+            return Err(Error::SameProfileName(profile.to_string()));
         }
     }
     Ok(())
